@@ -1,0 +1,398 @@
+"""The functions that people call: fit, certify, plan, sigma2."""
+
+from __future__ import annotations
+
+import warnings
+from math import ceil, inf
+from typing import Any
+
+import numpy as np
+
+from batchsvm import inputs
+from batchsvm.certificate import Certificate, certify_point
+from batchsvm.engines import ENGINES
+from batchsvm.losses import Loss
+from batchsvm.methods import (
+    Aggressive,
+    DualMethod,
+    Method,
+    Naive,
+    Pegasos,
+    start_dual,
+    start_pegasos,
+)
+from batchsvm.plan import Plan, make_plan
+from batchsvm.problem import Problem, make_problem
+from batchsvm.rows import all_norms2
+from batchsvm.sampling import make_sampler
+from batchsvm.solution import Solution, Status
+from batchsvm.spectral import (
+    FAILURE_PROBABILITY,
+    LANCZOS_STEPS,
+    SAMPLED_ROWS,
+    SIGMA2_METHODS,
+    Sigma2,
+    beta_b,
+    measure_sigma2,
+)
+from batchsvm.train import Callback, Run
+
+
+def fit(
+    X: Any,
+    y: Any,
+    loss: str | Loss = "hinge",
+    lam: float = 1e-4,
+    method: str | Method = "auto",
+    batch_size: int | str = "auto",
+    tol: float = 1e-3,
+    max_epochs: float = 1000,
+    sample_weight: Any = None,
+    averaging: str | None = None,
+    initial: Any = None,
+    n_jobs: int | None = 1,
+    random_state: Any = None,
+    callback: Callback | None = None,
+    *,
+    engine: str = "cpu",
+) -> Solution:
+    """Train a linear model, and certify how good it is.
+
+    Minimises  (1/sum c) sum_i c_i loss_i(<w, x_i>) + lam/2 ||w||^2  over w, where c is
+    `sample_weight` (all ones if missing).  There is no intercept.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+        float32 or float64, used in place; CSR with int32 or int64 indices.
+    y : array of shape (n,)
+        Two classes (the larger label counts as +1) for a classification loss, numbers
+        for a regression loss.
+    loss : str or loss object
+        "hinge", "smoothed_hinge", "squared_hinge", "logistic"; "absolute",
+        "epsilon_insensitive", "quantile", "huber"; or e.g. `losses.Huber(delta=0.5)`.
+    lam : float
+        Regularisation; scikit-learn's C is 1/(lam n), SGDClassifier's alpha is lam.
+    method : str or method object
+        "pegasos", "naive", "safe", "aggressive", or e.g. `methods.Aggressive(gamma=0.9)`.
+        "auto" is SDCA: serial for batches of one, else aggressive.
+    batch_size : int or "auto"
+        From 1 to n.  "auto" is 1 with method "auto", since one thread gains nothing from
+        batches, and else the largest b with beta_b <= 2, about 1/sigma^2.
+    tol : float
+        Stop when the duality gap is at most tol times P(0), the objective at w = 0
+        (which is 1 for the hinge).
+    max_epochs : float
+        Stop after looking at max_epochs * n rows.
+    averaging : {None, "tail", "decay"}
+        Return the last iterate, the mean over the second half of the run (Algorithm 1,
+        Theorem 2), or the decaying average 0.9/0.1 of the paper's experiments.
+    initial : Solution or (w, alpha), optional
+        Start from w(alpha).
+    n_jobs : int
+        Threads for certificates; -1 means all cores.
+    random_state : int, Generator, RandomState or None
+        The same seed gives the same run.
+    callback : callable, optional
+        Called with a `Checkpoint` after each certificate; returning True stops.
+    engine : {"cpu", "reference"}
+        Compiled code, or plain NumPy (slow; the oracle of the tests).
+
+    Returns
+    -------
+    Solution
+
+    Examples
+    --------
+    >>> import batchsvm, numpy as np
+    >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.5]])
+    >>> solution = batchsvm.fit(X, [1, 1, -1], lam=0.1, random_state=0)
+    >>> solution.status
+    <Status.CONVERGED: 'the certified gap is within tol'>
+    >>> solution.certificate.gap <= 1e-3
+    True
+    """
+    loss = inputs.read_loss(loss)
+    lam = inputs.number("lam", lam, "a positive number", 0.0)
+    chosen = inputs.read_method(method)
+    tol = inputs.number("tol", tol, "a number that is not negative", -1e-300)
+    max_epochs = inputs.number("max_epochs", max_epochs, "a positive number", 0.0)
+    averaging = inputs.read_averaging(averaging)
+    jobs = inputs.read_jobs(n_jobs)
+    seed = inputs.read_seed(random_state)
+    inputs.choice("engine", engine, ENGINES)
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be callable or None, not {callback!r}")
+    rows = inputs.read_rows(X)
+    n, d = rows.shape
+    if batch_size != "auto":
+        inputs.whole("batch_size", batch_size, 1, n, f"'auto' or from 1 to n = {n}")
+    target, classes = inputs.read_targets(y, n, loss)
+    weights = inputs.read_weights(sample_weight, n)
+    alpha = _read_initial(initial, n, d, weights, loss)
+
+    radius = chosen.radius if isinstance(chosen, Pegasos) else inf
+    problem = make_problem(rows, target, loss, lam, weights, radius)
+    inputs.refuse_infinite(rows, problem.examples["norm2"])
+    chosen, plan = _settle(problem, chosen, batch_size, tol, seed)
+    b = plan.batch_size
+    _refuse_mismatch(problem, chosen, b)
+
+    sampler = make_sampler(chosen.sampling, n, b, seed)
+    state: Any
+    if isinstance(chosen, Pegasos):
+        state = start_pegasos(problem, b, averaging, alpha)
+    else:
+        beta = beta_b(b, n, plan.sigma2)
+        state = start_dual(chosen, problem, b, beta, averaging, alpha)
+    run = Run(problem, chosen, state, sampler, ENGINES[engine], tol, jobs, callback)
+    certificate = run.train(ceil(max_epochs * n / b), warm=alpha is not None)
+    solution = Solution(
+        run.w, run.alpha, certificate, run.history(), run.status, plan, classes, loss, lam,
+        chosen, b,
+    )  # fmt: skip
+    _warn_if_short(solution, tol, max_epochs)
+    return solution
+
+
+def certify(
+    X: Any,
+    y: Any,
+    w: Any,
+    alpha: Any,
+    loss: str | Loss = "hinge",
+    lam: float = 1e-4,
+    sample_weight: Any = None,
+    *,
+    radius: float = inf,
+    n_jobs: int | None = 1,
+) -> Certificate:
+    """The certificate of any (w, alpha), from scratch, whoever computed them.
+
+    `alpha` must lie in its box; `w` need not be w(alpha).  A `radius` confines w to
+    ||w|| <= radius.
+
+    Examples
+    --------
+    >>> import batchsvm
+    >>> certificate = batchsvm.certify([[1.0], [1.0]], [1, 1], [0.5], [0.5, 0.5], lam=1.0)
+    >>> certificate.primal, certificate.dual
+    (0.625, 0.375)
+    """
+    loss = inputs.read_loss(loss)
+    lam = inputs.number("lam", lam, "a positive number", 0.0)
+    jobs = inputs.read_jobs(n_jobs)
+    if radius != inf:
+        radius = inputs.number("radius", radius, "a positive number", 0.0)
+    rows = inputs.read_rows(X)
+    n, d = rows.shape
+    target, _ = inputs.read_targets(y, n, loss)
+    weights = inputs.read_weights(sample_weight, n)
+    w = inputs.read_vector("w", w, d)
+    alpha = inputs.read_vector("alpha", alpha, n)
+    inputs.refuse_infeasible(alpha, weights, loss)
+    if np.linalg.norm(w) > radius * (1 + 1e-9):
+        raise ValueError(
+            f"w must have norm at most radius = {radius!r}, not {float(np.linalg.norm(w))!r}"
+        )
+    problem = make_problem(rows, target, loss, lam, weights, radius)
+    inputs.refuse_infinite(rows, problem.examples["norm2"])
+    return certify_point(problem, w, lambda start, stop: alpha[start:stop], jobs)
+
+
+def sigma2(
+    X: Any,
+    method: str = "auto",
+    *,
+    normalize: bool = True,
+    sampled_rows: int = SAMPLED_ROWS,
+    failure_probability: float = FAILURE_PROBABILITY,
+    random_state: Any = 0,
+) -> Sigma2:
+    """An upper bound on sigma^2 = ||X||^2 / n, rows scaled to unit norm.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+    method : {"auto", "exact", "lanczos", "sample", "crude"}
+        "auto" is exact on small data and otherwise random-start Lanczos, 16 passes over
+        the data.  "sample" looks at `sampled_rows` rows; "crude" multiplies the largest
+        row sum and column sum.
+    normalize : bool
+        Scale each row to unit norm first.  Without, rows must have norm at most 1.
+    failure_probability : float
+        How likely "lanczos" and "sample" may be to return less than sigma^2.
+
+    Returns
+    -------
+    Sigma2
+        A float with attributes `how` and `failure_probability`.
+
+    Examples
+    --------
+    >>> import batchsvm, numpy as np
+    >>> float(batchsvm.sigma2(np.eye(4)))
+    0.25
+    """
+    inputs.choice("method", method, SIGMA2_METHODS)
+    words = "strictly between 0 and 1"
+    inputs.number("failure_probability", failure_probability, words, 0.0, 1.0)
+    rng = np.random.default_rng(inputs.read_seed(random_state))
+    rows = inputs.read_rows(X)
+    inputs.whole("sampled_rows", sampled_rows, 1, 2**62, "a positive integer")
+    norms2 = np.empty(rows.shape[0])
+    all_norms2(rows, norms2)
+    inputs.refuse_infinite(rows, norms2)
+    if not normalize:
+        _refuse_long_rows(norms2, "normalize=True")
+        norms2[:] = 1.0
+    return measure_sigma2(rows, norms2, method, rng, sampled_rows, failure_probability)
+
+
+def plan(
+    X: Any,
+    y: Any = None,
+    lam: float = 1e-4,
+    tol: float = 1e-3,
+    loss: str | Loss = "hinge",
+    *,
+    sigma2: float | None = None,
+) -> Plan:
+    """What batches can bring on this data: sigma^2, a table of batch sizes, a choice.
+
+    `y` is needed for regression losses only, where P(0) depends on it.
+
+    Examples
+    --------
+    >>> import batchsvm, numpy as np
+    >>> plan = batchsvm.plan(np.eye(4), lam=0.1, tol=0.1)
+    >>> plan.batch_size
+    4
+    """
+    loss = inputs.read_loss(loss)
+    lam = inputs.number("lam", lam, "a positive number", 0.0)
+    tol = inputs.number("tol", tol, "a number that is not negative", -1e-300)
+    if sigma2 is not None:
+        inputs.number("sigma2", sigma2, "a positive number or None", 0.0)
+    rows = inputs.read_rows(X)
+    if y is None:
+        if loss.task == "regression":
+            raise ValueError("y must be given for a regression loss, since P(0) depends on it")
+        y = np.ones(rows.shape[0])
+    target, _ = inputs.read_targets(y, rows.shape[0], loss)
+    problem = make_problem(rows, target, loss, lam)
+    inputs.refuse_infinite(rows, problem.examples["norm2"])
+    return _plan_for(problem, tol, _sigma2_for(problem, "auto", sigma2, seed=0), None)
+
+
+def _sigma2_for(problem: Problem, how: str, known: float | None, seed: int) -> Sigma2:
+    if known is not None:
+        return known if isinstance(known, Sigma2) else Sigma2(known, "given")
+    # A sample costs a millisecond, or half an epoch's worth of looking at rows if that is more.
+    per_row = problem.rows.nonzeros / problem.n
+    few = int(min(SAMPLED_ROWS, max(problem.n / 2, 1e6 / max(per_row, 1)) / LANCZOS_STEPS))
+    norms2 = np.ascontiguousarray(problem.examples["norm2"])
+    return measure_sigma2(problem.rows, norms2, how, np.random.default_rng(seed), few)
+
+
+def _plan_for(problem: Problem, tol: float, sigma2: Sigma2, choice: tuple[int, str] | None) -> Plan:
+    return make_plan(
+        problem.n,
+        problem.d,
+        problem.lam,
+        tol,
+        sigma2,
+        problem.loss,
+        problem.primal_at_zero(),
+        float(problem.examples["norm2"].max()),
+        choice,
+    )
+
+
+def _settle(
+    problem: Problem, method: Method | None, batch_size: int | str, tol: float, seed: int
+) -> tuple[Method, Plan]:
+    """Put a method and a batch size in the place of "auto"."""
+    choice: tuple[int, str] | None = None
+    if batch_size != "auto":
+        choice = int(batch_size), "as asked for"
+    elif method is None:
+        choice = (
+            1,
+            (
+                "one thread runs the iterations, and rows seen one after another need the fewest"
+                " visits; batches pay where they run in parallel"
+            ),
+        )
+    method = method or Aggressive()
+    serial = choice is not None and choice[0] == 1
+    if isinstance(method, DualMethod) and method.step == "literal" and method.sigma2 is None:
+        # The paper's own sigma^2, of the rows as they are.
+        ones = np.ones(problem.n)
+        known: float | None = measure_sigma2(problem.rows, ones, rng=np.random.default_rng(seed))
+    else:
+        known = method.sigma2
+    found = _sigma2_for(problem, "sample" if serial else "auto", known, seed)
+    return method, _plan_for(problem, tol, found, choice)
+
+
+def _refuse_long_rows(norms2: np.ndarray, remedy: str) -> None:
+    longest = float(np.sqrt(norms2.max()))
+    if longest > 1 + 1e-6:
+        raise ValueError(
+            f"X must have rows of norm at most 1 here, but the longest has {longest:.6g};"
+            f" divide X by it, or use {remedy}"
+        )
+
+
+def _refuse_mismatch(problem: Problem, method: Method, b: int) -> None:
+    """Refuse what a method cannot do with this data."""
+    if isinstance(method, DualMethod):
+        if method.step == "literal":
+            _refuse_long_rows(problem.examples["norm2"], 'step="general"')
+        if method.sampling == "replacement" and b > 1:
+            raise ValueError(
+                'sampling must be "permutation" or "subsets" for a dual method with batch_size'
+                f' > 1, not "replacement": a row twice in a batch of {b} can leave its box'
+            )
+
+
+def _read_initial(
+    initial: Any, n: int, d: int, weights: np.ndarray | None, loss: Loss
+) -> np.ndarray | None:
+    """The alpha to start from, or None."""
+    if initial is None:
+        return None
+    if isinstance(initial, Solution):
+        initial = initial.w, initial.alpha
+    if not (isinstance(initial, tuple | list) and len(initial) == 2):
+        raise ValueError(f"initial must be a Solution or a pair (w, alpha), not {initial!r}")
+    inputs.read_vector("w of initial", initial[0], d)
+    alpha = inputs.read_vector("alpha of initial", initial[1], n)
+    inputs.refuse_infeasible(alpha, weights, loss)
+    return alpha
+
+
+def _warn_if_short(solution: Solution, tol: float, max_epochs: float) -> None:
+    if solution.status in (Status.CONVERGED, Status.STOPPED, Status.INTERRUPTED):
+        return
+    from sklearn.exceptions import ConvergenceWarning  # half a second to import
+
+    certificate, method, b = solution.certificate, solution.method, solution.batch_size
+    if solution.status is Status.PRECISION:
+        advice = "ask for a larger tol"
+    elif isinstance(method, Naive) and b > 1:
+        advice = f'naive steps may never converge with batches of {b}: use method="aggressive"'
+    elif isinstance(method, Pegasos):
+        advice = f'raise max_epochs (now {max_epochs:g}) or tol, or use method="auto"'
+    elif b > 1:
+        advice = f"raise max_epochs (now {max_epochs:g}) or tol, or use a smaller batch_size"
+    else:
+        advice = f"raise max_epochs (now {max_epochs:g}), tol, or lam, or scale the columns of X"
+    warnings.warn(
+        f"{solution.status.value}: the certified gap is {certificate.relative_gap:.3g} of P(0),"
+        f" tol is {tol:g}. The objective is at most {certificate.gap:.3g} above its optimum."
+        f" To get closer, {advice}.",
+        ConvergenceWarning,
+        stacklevel=3,
+    )

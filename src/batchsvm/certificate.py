@@ -1,0 +1,168 @@
+"""The certificate of a point (w, alpha): primal, dual and gap, from scratch.
+
+By weak duality D(alpha) <= P* <= P(w) for every w and every alpha in the box, so that the
+gap P(w) - D(alpha) bounds how far w is from optimal, whoever computed w and alpha and
+however.  Nothing here comes from a method's running sums; one pass over the data gives
+both X w and X' alpha.  Everything is float64, whatever the type of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from math import fsum, inf, log2
+
+import numpy as np
+
+from batchsvm.problem import Problem
+from batchsvm.rows import both_products
+
+UNIT_ROUNDOFF = 2.0**-53
+AlphaOf = Callable[[int, int], np.ndarray]
+
+
+class CertificateError(ArithmeticError):
+    """The dual came out above the primal by more than rounding: a bug, never bad data."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How good a point is, and how sure that is.
+
+    Attributes
+    ----------
+    primal : float
+        P(w), the training objective.
+    dual : float
+        D(alpha), which no w can get below.
+    gap : float
+        primal - dual: w is at most this far above the optimum.
+    relative_gap : float
+        gap / P(0): what `tol` is compared with.  P(0) is 1 for the hinge.
+    rounding : float
+        A bound on the rounding error of `gap`.
+    support_vectors : int
+        How many alpha_i are not zero.
+    """
+
+    primal: float
+    dual: float
+    gap: float
+    relative_gap: float
+    rounding: float
+    support_vectors: int
+
+    def __str__(self) -> str:
+        return (
+            f"primal {self.primal:.9g}, dual {self.dual:.9g}: at most {self.gap:.3g} above the"
+            f" optimum ({self.relative_gap:.3g} of P(0), rounding {self.rounding:.1g}),"
+            f" {self.support_vectors} support vectors"
+        )
+
+
+@dataclass
+class _Sums:
+    """What one run of rows contributes to P, D and the bound on their rounding."""
+
+    losses: float = 0.0
+    duals: float = 0.0
+    magnitude: float = 0.0  # sum of absolute values of all terms: what summation rounds
+    sensitivity: float = 0.0  # sum c_i |phi'(a_i)| ||x_i||: what an error of <w, x_i> does
+    pull: float = 0.0  # sum |alpha_i| ||x_i||: bounds the terms of w(alpha)
+    support_vectors: int = 0
+
+
+def certify_point(problem: Problem, w: np.ndarray, alpha_of: AlphaOf, jobs: int = 1) -> Certificate:
+    """The certificate of (w, alpha); `alpha_of(start, stop)` gives a block of alpha.
+
+    Raises CertificateError if the gap is below minus its rounding error.
+    """
+    blocks = problem.blocks()
+    shares = [blocks[k::jobs] for k in range(min(jobs, len(blocks)))]
+    if len(shares) == 1:
+        parts = [_pass(problem, w, alpha_of, blocks)]
+    else:
+        with ThreadPoolExecutor(len(shares)) as threads:
+            parts = list(threads.map(lambda share: _pass(problem, w, alpha_of, share), shares))
+    v = parts[0][1]
+    for _, other in parts[1:]:
+        v += other
+    return _assemble(problem, w, [sums for sums, _ in parts], v)
+
+
+@np.errstate(over="ignore", invalid="ignore")  # _assemble looks for overflow
+def _pass(
+    problem: Problem, w: np.ndarray, alpha_of: AlphaOf, blocks: Iterable[tuple[int, int]]
+) -> tuple[_Sums, np.ndarray]:
+    """Sums over some blocks of rows, and v = sum alpha_i s_i x_i over them."""
+    loss = problem.loss
+    total, v = _Sums(), np.zeros(problem.d)
+    for start, stop in blocks:
+        block = slice(start, stop)
+        alpha = alpha_of(start, stop)
+        weight, sign = problem.weights(start, stop), problem.signs(start, stop)
+        offset, norm = problem.examples["offset"][block], np.sqrt(problem.examples["norm2"][block])
+        products = np.empty(stop - start)
+        both_products(problem.rows, start, w, alpha * sign, products, v)
+        response = sign * products - offset
+        losses = weight * loss.value(response)
+        conjugates, linear = (
+            weight * loss.conjugate(problem.relative(alpha, weight)),
+            alpha * offset,
+        )
+        total.losses += float(losses.sum())
+        total.duals += float((linear - conjugates).sum())
+        total.magnitude += float((losses + np.abs(conjugates) + np.abs(linear)).sum())
+        total.sensitivity += float((weight * np.abs(loss.subgradient(response))) @ norm)
+        total.pull += float(np.abs(alpha) @ norm)
+        total.support_vectors += int(np.count_nonzero(alpha))
+    return total, v
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _assemble(problem: Problem, w: np.ndarray, sums: list[_Sums], v: np.ndarray) -> Certificate:
+    weight, lam = problem.total_weight, problem.lam
+    norm_w, norm_v = float(np.linalg.norm(w)), float(np.linalg.norm(v)) / weight
+    primal = fsum(s.losses for s in sums) / weight + lam / 2 * norm_w**2
+    dual = fsum(s.duals for s in sums) / weight - _regulariser_conjugate(problem, norm_v)
+    at_zero = problem.primal_at_zero()
+
+    # First-order worst cases: a sum of m terms is off by at most m units of its magnitude
+    # (NumPy's pairwise sums: log2 m + 8), and w(alpha)_j is a sum of at most n terms.
+    depth = log2(max(problem.n, problem.d, 2)) + 16 + len(problem.blocks())
+    dots = (problem.rows.longest + 2) * norm_w * fsum(s.sensitivity for s in sums) / weight
+    w_of_alpha = (problem.n + 2) * min(norm_v / lam, problem.radius)
+    sideways = w_of_alpha * fsum(s.pull for s in sums) / weight
+    plain = depth * (
+        fsum(s.magnitude for s in sums) / weight + lam * norm_w**2 + norm_v**2 / lam + at_zero
+    )
+    rounding = UNIT_ROUNDOFF * (dots + sideways + plain)
+
+    gap = primal - dual
+    support_vectors = sum(s.support_vectors for s in sums)
+    if not np.isfinite(gap):  # an iterate that overflowed certifies nothing
+        return Certificate(primal, dual, inf, inf, inf, support_vectors)
+    if not gap >= -rounding:
+        raise CertificateError(
+            f"dual {dual!r} is above primal {primal!r} by more than the rounding error"
+            f" {rounding:.3g}; the loss {problem.loss} or the point is not what it should be"
+        )
+    relative = gap / at_zero if at_zero > 0 else (inf if gap > rounding else 0.0)
+    return Certificate(primal, dual, gap, relative, rounding, support_vectors)
+
+
+def certify_zero(problem: Problem) -> Certificate:
+    """The certificate of w = 0, alpha = 0, which needs no pass over the data."""
+    primal = problem.primal_at_zero()
+    dual = -float(problem.loss.conjugate(0.0))
+    gap = primal - dual
+    rounding = UNIT_ROUNDOFF * (problem.n + 2) * primal
+    return Certificate(primal, dual, gap, gap / primal if primal > 0 else 0.0, rounding, 0)
+
+
+def _regulariser_conjugate(problem: Problem, norm: float) -> float:
+    """max over ||w|| <= radius of <u, w> - lam/2 ||w||^2, for a u of this norm."""
+    if norm <= problem.lam * problem.radius:
+        return norm**2 / (2 * problem.lam)
+    return problem.radius * norm - problem.lam / 2 * problem.radius**2

@@ -1,0 +1,121 @@
+"""How this package compiles: one cache, one line of explanation, one way into kernels.
+
+Numba's disk cache watches only the file that a kernel is written in, while our kernels
+call losses and rows that live in other files.  The cache folder is therefore named by a
+hash of the whole package, inside the user's own cache folder.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba import types
+from numba.core import config, event
+from numba.extending import overload_method
+from numba.misc.appdirs import user_cache_dir
+
+PACKAGE = Path(__file__).parent
+# Sums may be reordered (to vectorise them); NaN and infinity keep their meaning.
+JIT_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "error_model": "numpy",
+    "fastmath": {"reassoc", "contract", "nsz"},
+}
+
+
+@functools.cache
+def cache_folder() -> Path:
+    """Folder of the compiled kernels: the user's cache, keyed by a hash of our source."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    for source in sorted(PACKAGE.rglob("*.py")):
+        digest.update(source.read_bytes())
+    base = config.CACHE_DIR or user_cache_dir("batchsvm", appauthor=False)
+    return Path(base) / digest.hexdigest()[:16]
+
+
+class Kernel:
+    """A compiled function that Python calls; kept on disk between processes.
+
+    A loss class from outside the package is compiled without the disk cache, because
+    nothing would tell the cache that its source has changed.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._cached = numba.njit(**JIT_OPTIONS)(function)
+        previous, config.CACHE_DIR = config.CACHE_DIR, str(cache_folder())
+        try:
+            self._cached.enable_caching()
+        except RuntimeError:  # Numba: no folder is writable.  Then each process compiles.
+            pass
+        finally:
+            config.CACHE_DIR = previous
+
+    @functools.cached_property
+    def _uncached(self) -> Any:
+        return numba.njit(**JIT_OPTIONS)(self._function)
+
+    def __call__(self, *args: Any) -> Any:
+        if any(_is_foreign(argument) for argument in args):
+            return self._uncached(*args)
+        return self._cached(*args)
+
+
+def _is_foreign(argument: Any) -> bool:
+    """Whether this is a struct (a NamedTuple) whose class is not one of ours."""
+    return hasattr(argument, "_fields") and not type(argument).__module__.startswith("batchsvm.")
+
+
+def struct_method(signature: Callable[..., Any], inline: bool = False) -> None:
+    """Let kernels call the method of this name on any of our structs (NamedTuples).
+
+    The struct's class is known when a kernel is compiled, so a kernel is written once
+    for all losses and storages, and the method's own Python body is what gets compiled.
+    """
+    name = signature.__name__
+
+    @functools.wraps(signature)
+    def overload(self: Any, *args: Any) -> Any:
+        return getattr(self.instance_class, name, None)
+
+    how = {"inline": "always"} if inline else {"jit_options": JIT_OPTIONS}
+    overload_method(types.BaseNamedTuple, name, **how)(overload)
+
+
+def inlined_method(signature: Callable[..., Any]) -> None:
+    """`struct_method` for structs that may have no fields, as most losses.
+
+    Numba cannot pass such a struct to a compiled function, so there is no call: the body
+    is copied into the kernel.  That takes longer to compile, and runs no faster.
+    """
+    struct_method(signature, inline=True)
+
+
+class _CompileNotice(event.Listener):
+    """Says once per process, before the wait, that a kernel is being compiled."""
+
+    said = False
+
+    def on_start(self, event: Any) -> None:
+        dispatcher = event.data["dispatcher"]
+        if not self.said and dispatcher.__module__.startswith("batchsvm."):
+            self.said = True
+            print(
+                "batchsvm: compiling for this kind of data; this happens once and takes a few"
+                f" seconds (kept in {cache_folder()})",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+event.register("numba:compile", _CompileNotice())

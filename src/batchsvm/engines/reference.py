@@ -1,0 +1,122 @@
+"""The oracle: the paper's algorithms in plain NumPy, line by line, slow and obvious.
+
+It shares with the compiled engine the problem, the stream of batches and the losses'
+formulas, and nothing else; the two must agree seed by seed.  A batch is laid out densely
+as an array of b x d, and D(alpha + delta) - D(alpha) is written out as eq. (Ddelta).
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+
+from batchsvm.losses import TINY
+from batchsvm.methods import Aggressive, DualState, Method, PegasosState, State
+from batchsvm.problem import Problem
+from batchsvm.rows import Dense
+from batchsvm.sampling import Sampler, draw_batch
+
+
+def batch_of(problem: Problem, A: np.ndarray) -> np.ndarray:
+    """The rows of the batch as a dense float64 array."""
+    if isinstance(problem.rows, Dense):
+        return problem.rows.values[A].astype(np.float64)
+    X = np.zeros((A.size, problem.d))
+    for k, i in enumerate(A):
+        row = slice(int(problem.rows.starts[i]), int(problem.rows.starts[i + 1]))
+        X[k, problem.rows.indices[row]] = problem.rows.values[row]
+    return X
+
+
+def run(
+    problem: Problem, method: Method, state: State, sampler: Sampler, stop: int, target: float
+) -> float:
+    """Advance `state` to iteration `stop`.  Makes no estimate of the gap."""
+    while state.iteration < stop:
+        start = draw_batch(sampler)
+        A = sampler.order[start : start + sampler.batch_size].astype(np.int64)
+        X = batch_of(problem, A)
+        if isinstance(state, PegasosState):
+            _pegasos_iteration(problem, state, A, X)
+        elif isinstance(method, Aggressive):
+            _aggressive_iteration(problem, method, state, A, X)
+        else:
+            _fixed_beta_iteration(problem, state, A, X)
+        state.iteration += 1
+    return inf
+
+
+def _parts(problem: Problem, A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sign, weight and offset of the rows in the batch."""
+    signed = problem.examples["signed_weight"][A]
+    return np.copysign(1.0, signed), np.abs(signed), problem.examples["offset"][A]
+
+
+def _step(problem, beta, A, a, weight):
+    """alpha / c after the step of eq. (MBalphai)."""
+    q = beta * weight * problem.examples["norm2"][A] / (problem.lam * problem.total_weight)
+    return problem.loss.dual_step(problem.examples["alpha"][A], a, np.maximum(q, TINY))
+
+
+def _move(problem, state, A, X, sign, weight, new):
+    """alpha <- new, and w with it."""
+    change = new - problem.examples["alpha"][A]
+    problem.examples["alpha"][A] = new
+    for i, step in zip(A, change, strict=True):
+        state.averaging.note(i, step)
+    state.w += X.T @ (sign * weight * change) / (problem.lam * problem.total_weight)
+
+
+def _fixed_beta_iteration(problem: Problem, state: DualState, A: np.ndarray, X: np.ndarray) -> None:
+    """Naive and safe mini-batching, Sections 4.1 and 4.2."""
+    sign, weight, offset = _parts(problem, A)
+    state.averaging.observe(1.0)
+    a = sign * (X @ state.w) - offset
+    _move(problem, state, A, X, sign, weight, _step(problem, state.beta, A, a, weight))
+
+
+def _aggressive_iteration(
+    problem: Problem, method: Aggressive, state: DualState, A: np.ndarray, X: np.ndarray
+) -> None:
+    """One pass through the loop of Algorithm 2."""
+    sign, weight, offset = _parts(problem, A)
+    loss, lam, N = problem.loss, problem.lam, problem.total_weight
+    state.averaging.observe(1.0)
+    alpha = problem.examples["alpha"][A]
+    a = sign * (X @ state.w) - offset
+
+    tentative = weight * (_step(problem, state.beta, A, a, weight) - alpha)
+    zeta = np.sum(problem.examples["norm2"][A] * tentative**2)
+    Delta = X.T @ (sign * tentative)
+    rho = np.clip(Delta @ Delta / zeta, 1.0, state.beta_b) if zeta > 0 else state.beta
+    new = _step(problem, rho, A, a, weight)
+    state.beta = state.beta**method.gamma * rho ** (1 - method.gamma)
+
+    delta = weight * (new - alpha)
+    Delta = X.T @ (sign * delta)
+    gain = np.sum(weight * (loss.conjugate(alpha) - loss.conjugate(new)) - delta * a)
+    if gain - Delta @ Delta / (2 * lam * N) > 0:
+        _move(problem, state, A, X, sign, weight, new)
+    elif np.any(new != alpha):
+        state.refused += 1
+
+
+def _pegasos_iteration(problem: Problem, state: PegasosState, A: np.ndarray, X: np.ndarray) -> None:
+    """One pass through the loop of Algorithm 1, and the projection of Section 6."""
+    sign, weight, offset = _parts(problem, A)
+    lam, t = problem.lam, state.iteration + 1
+    scale, b = state.scale, A.size
+    state.averaging.observe(scale)
+    w = scale * state.v
+    chi = -problem.loss.subgradient(sign * (X @ w) - offset)
+    gradient = X.T @ (problem.n / problem.total_weight * weight * chi * sign) / b
+    w = (1 - 1 / t) * w + gradient / (lam * t)
+    for i, x in zip(A, chi / state.shrink, strict=True):
+        problem.examples["alpha"][i] += x
+        state.averaging.note(i, x)
+    norm = float(np.linalg.norm(w))
+    if norm > problem.radius:
+        w *= problem.radius / norm
+        state.shrink *= problem.radius / norm
+    state.v = w * (lam * t / state.shrink)

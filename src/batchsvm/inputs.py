@@ -1,0 +1,273 @@
+"""Checks at the edge: each refuses bad input with one sentence, before any work.
+
+A sentence names the parameter, says what it was, and what is allowed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import warnings
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from batchsvm.losses import LOSSES, Loss
+from batchsvm.methods import AVERAGINGS, METHODS, STEPS, Aggressive, DualMethod, Method, Pegasos
+from batchsvm.rows import CSR, Dense, Rows, indices_increase, unsigned
+from batchsvm.sampling import SAMPLINGS
+
+_LOSS_NEEDS = (
+    "task", "lower", "upper", "lipschitz", "value", "subgradient", "conjugate", "dual_step",
+)  # fmt: skip
+
+
+def choice(parameter: str, value: Any, known: Iterable[Any]) -> None:
+    """Refuse a name that is not among the known ones, and point to the nearest."""
+    known = list(known)
+    if value in known:
+        return
+    names = [name for name in known if isinstance(name, str)]
+    near = difflib.get_close_matches(value, names, n=1) if isinstance(value, str) else []
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    allowed = ", ".join(repr(name) for name in known)
+    raise ValueError(f"{parameter} must be one of {allowed}, not {value!r}{hint}")
+
+
+def number(parameter: str, value: Any, words: str, low: float, high: float = np.inf) -> float:
+    """A real number strictly between low and high."""
+    good = isinstance(value, Real) and not isinstance(value, bool) and low < float(value) < high
+    if not good:
+        raise ValueError(f"{parameter} must be {words}, not {value!r}")
+    return float(value)
+
+
+def whole(parameter: str, value: Any, low: int, high: int, words: str) -> int:
+    """An integer between low and high, both included."""
+    good = isinstance(value, Integral) and not isinstance(value, bool) and low <= int(value) <= high
+    if not good:
+        raise ValueError(f"{parameter} must be {words}, not {value!r}")
+    return int(value)
+
+
+def read_loss(loss: Any) -> Loss:
+    """A loss by name or by object."""
+    if isinstance(loss, type):
+        loss = loss()
+    if isinstance(loss, str) or not hasattr(loss, "_fields"):
+        choice("loss", loss, LOSSES)
+        return LOSSES[loss]()
+    missing = [need for need in _LOSS_NEEDS if not hasattr(loss, need)]
+    if missing:
+        raise ValueError(
+            f"loss {type(loss).__name__} has no {', '.join(missing)}; every method needs them"
+            " (see docs/add_a_loss.md)"
+        )
+    for name, (low, high, words) in getattr(loss, "allowed", {}).items():
+        number(f"{name} of loss {type(loss).__name__}", getattr(loss, name), words, low, high)
+    return loss
+
+
+def read_method(method: Any) -> Method | None:
+    """A method by name or by object; None for "auto"."""
+    if isinstance(method, type) and method in METHODS.values():
+        method = method()
+    if not isinstance(method, Pegasos | DualMethod):
+        choice("method", method, ["auto", *METHODS])
+        return None if method == "auto" else METHODS[method]()
+    choice("sampling", method.sampling, SAMPLINGS)
+    if method.sigma2 is not None:
+        number("sigma2", method.sigma2, "a positive number or None", 0.0)
+    if isinstance(method, Pegasos):
+        if method.radius != np.inf:
+            number("radius", method.radius, "a positive number", 0.0)
+    else:
+        choice("step", method.step, STEPS)
+    if isinstance(method, Aggressive):
+        number("gamma", method.gamma, "strictly between 0 and 1", 0.0, 1.0)
+    return method
+
+
+def read_averaging(averaging: str | None) -> str | None:
+    choice("averaging", averaging, AVERAGINGS)
+    return averaging
+
+
+def read_jobs(n_jobs: int | None) -> int:
+    """How many threads: -1 and None mean all cores and one, as in scikit-learn."""
+    words = "a positive integer, or -1 for all cores"
+    if n_jobs is None:
+        return 1
+    if n_jobs == -1:
+        return os.cpu_count() or 1
+    return whole("n_jobs", n_jobs, 1, 2**16, words)
+
+
+def read_seed(random_state: Any) -> int:
+    """A seed for the batch stream from None, an integer, a Generator or a RandomState."""
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**63))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**62))
+    words = "None, an integer that is not negative, a numpy Generator or RandomState"
+    return whole("random_state", random_state, 0, 2**64 - 1, words)
+
+
+def read_rows(X: Any) -> Rows:
+    """A view of dense or CSR data in float32 or float64; other formats are converted."""
+    if scipy.sparse.issparse(X):
+        return _read_csr(X)
+    converted = not hasattr(X, "dtype")  # a list has no format to complain about
+    try:
+        values = np.asarray(X)
+    except ValueError as error:
+        raise ValueError(f"X must be a two-dimensional array or sparse matrix: {error}") from None
+    if values.dtype not in (np.float32, np.float64):
+        if not converted:
+            _tell_conversion("X", values.dtype, np.dtype(np.float64))
+        try:
+            values = values.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"X must hold numbers, not {values.dtype}") from None
+    if values.ndim != 2:
+        raise ValueError(f"X must have two dimensions, not shape {values.shape}")
+    _refuse_empty(values.shape)
+    return Dense(values)
+
+
+def _read_csr(X: Any) -> CSR:
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions, not shape {X.shape}")
+    _refuse_empty(X.shape)
+    if X.dtype not in (np.float32, np.float64):
+        if X.dtype.kind not in "biuf":
+            raise ValueError(f"X must hold real numbers, not {X.dtype}")
+        _tell_conversion("X", X.dtype, np.dtype(np.float64))
+        X = X.astype(np.float64)
+    if X.format != "csr":
+        _tell_conversion("X", X.format.upper(), "CSR")
+        X = X.tocsr()
+    indices, starts = unsigned(X.indices), unsigned(X.indptr)
+    if not indices_increase(indices, starts, X.shape[1]):
+        X.check_format(full_check=True)
+        _tell_conversion("X", "CSR with unsorted or repeated indices", "canonical CSR")
+        X = X.copy()
+        X.sum_duplicates()
+        indices, starts = unsigned(X.indices), unsigned(X.indptr)
+    return CSR(X.data, indices, starts, X.shape[1])
+
+
+def _refuse_empty(shape: tuple[int, ...]) -> None:
+    if 0 in shape:
+        raise ValueError(f"X must have at least one row and one column, not shape {shape}")
+
+
+def _tell_conversion(parameter: str, given: Any, needed: Any) -> None:
+    from sklearn.exceptions import DataConversionWarning  # half a second to import
+
+    warnings.warn(
+        f"{parameter} is {given}; it was converted to {needed}, which makes a copy",
+        DataConversionWarning,
+        stacklevel=5,
+    )
+
+
+def refuse_infinite(rows: Rows, norms2: np.ndarray) -> None:
+    """Refuse NaN, infinity, and values whose squares overflow; norms2 shows all of them."""
+    bad = np.flatnonzero(~np.isfinite(norms2))
+    if bad.size:
+        i = int(bad[0])
+        row = (
+            rows.values[i]
+            if isinstance(rows, Dense)
+            else rows.values[rows.starts[i] : rows.starts[i + 1]]
+        )
+        worst = row[~np.isfinite(row)]
+        value = worst[0] if worst.size else row[np.argmax(np.abs(row))]
+        raise ValueError(
+            f"X must be finite, with squares that are, but row {i} holds {float(value)!r}"
+        )
+
+
+def read_targets(y: Any, n: int, loss: Loss) -> tuple[np.ndarray, np.ndarray | None]:
+    """y as float64 (-1 and +1 for classification), and the two classes in that order."""
+    y = np.asarray(y)
+    if y.shape != (n,):
+        raise ValueError(f"y must have shape ({n},), one entry a row of X, not {y.shape}")
+    if loss.task == "classification":
+        return _read_labels(y)
+    if y.dtype.kind not in "biuf":
+        raise ValueError(f"y must hold numbers for a regression loss, not {y.dtype}")
+    if not np.isfinite(y).all():
+        bad = int(np.flatnonzero(~np.isfinite(y))[0])
+        raise ValueError(f"y must be finite, but y[{bad}] is {y[bad]!r}")
+    return y.astype(np.float64, copy=False), None
+
+
+def _read_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    numeric = y.dtype.kind in "biuf"
+    if numeric:  # without sorting, which takes longer than an epoch
+        classes = np.array([y.min(), y.max()])
+        if not np.isfinite(classes).all():
+            raise ValueError(f"y must be finite, but it holds {float(classes[1])!r}")
+        two = bool(((y == classes[0]) | (y == classes[1])).all())
+    else:
+        classes = np.unique(y)
+        two = classes.size <= 2
+    if not two:
+        found = np.unique(y)
+        raise ValueError(
+            f"y must have two classes for a classification loss, not {found.size}"
+            f" (the first are {found[:3].tolist()})"
+        )
+    if classes[0] == classes[-1]:  # one class: by its sign where it has one
+        classes = classes[:1]
+        positive = not numeric or bool(classes[0] > 0)
+        return np.full(y.shape, 1.0 if positive else -1.0), classes
+    return np.where(y == classes[1], 1.0, -1.0), classes
+
+
+def read_weights(sample_weight: Any, n: int) -> np.ndarray | None:
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight must have shape ({n},), not {weights.shape}")
+    if not np.isfinite(weights).all() or weights.min() < 0:
+        bad = int(np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))[0])
+        raise ValueError(
+            f"sample_weight must be finite and not negative, but entry {bad} is {weights[bad]!r}"
+        )
+    if not weights.any():
+        raise ValueError("sample_weight must not be zero everywhere, but all its entries are 0.0")
+    return weights
+
+
+def read_vector(parameter: str, value: Any, size: int) -> np.ndarray:
+    vector = np.asarray(value, dtype=np.float64)
+    if vector.shape != (size,):
+        raise ValueError(f"{parameter} must have shape ({size},), not {vector.shape}")
+    if not np.isfinite(vector).all():
+        bad = int(np.flatnonzero(~np.isfinite(vector))[0])
+        raise ValueError(f"{parameter} must be finite, but entry {bad} is {vector[bad]!r}")
+    return vector
+
+
+def refuse_infeasible(alpha: np.ndarray, weights: np.ndarray | None, loss: Loss) -> None:
+    """Refuse an alpha outside the dual's box, c_i times that of the loss."""
+    c = 1.0 if weights is None else weights
+    slack = 1e-9 * (1.0 + np.abs(alpha))
+    with np.errstate(invalid="ignore"):  # 0 * inf: no bound there
+        low, high = c * loss.lower, c * loss.upper
+    outside = (alpha < low - slack) | (alpha > high + slack)
+    if outside.any():
+        bad = int(np.flatnonzero(outside)[0])
+        raise ValueError(
+            f"alpha must lie in the dual's box, weight times [{loss.lower:g}, {loss.upper:g}],"
+            f" but alpha[{bad}] is {alpha[bad]!r}"
+        )

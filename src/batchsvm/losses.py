@@ -1,0 +1,341 @@
+"""The losses: each one a small class, written once for arrays and for compiled kernels.
+
+A loss is a function phi of one number, the *response* a of an example:
+
+    classification   a = y <w, x>       (the margin; y is -1 or +1)
+    regression       a = <w, x> - y     (the residual)
+
+and a training problem is  min_w  mean_i phi(a_i) + lam/2 ||w||^2.  Its dual has one
+variable alpha_i an example, which ranges over [lower, upper] and stands for minus a
+derivative of phi.  The methods of a loss are
+
+    value(a)                phi(a)
+    subgradient(a)          an element of the subdifferential of phi at a
+    conjugate(alpha)        phi*(-alpha) = max_a (-alpha a - phi(a)), for alpha in the box
+    dual_step(alpha, a, q)  the new alpha: alpha + delta for the delta that maximises, with
+                            alpha + delta in the box,
+                            -phi*(-(alpha + delta)) - a delta - (q/2) delta^2
+
+where q = beta ||x_i||^2 / (lam n), so that `dual_step` is eq. (alphai) of the paper for
+beta = 1 and eq. (MBalphai) for any other beta.  q is positive, and may be tiny.  It is
+the new alpha that is returned, not delta, so that it lies in the box to the last bit.
+
+Bodies use NumPy's functions of one element only (no `if`, no `np.where`), because the
+same text is run on whole arrays here and on single numbers in compiled kernels.
+`allowed` says which parameters a loss can have: an open interval and its words.
+`docs/add_a_loss.md` shows how to add one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from batchsvm.compiled import inlined_method
+
+TINY = 1e-300
+_POSITIVE = (0.0, np.inf, "a positive number")
+
+
+class Loss(Protocol):
+    """What the package needs of a loss; see the head of this file for the meaning."""
+
+    task: str  # "classification" or "regression"
+
+    @property
+    def lower(self) -> float: ...
+    @property
+    def upper(self) -> float: ...
+    @property
+    def lipschitz(self) -> float: ...
+
+    def value(self, a: Any) -> Any: ...
+    def subgradient(self, a: Any) -> Any: ...
+    def conjugate(self, alpha: Any) -> Any: ...
+    def dual_step(self, alpha: Any, a: Any, q: Any) -> Any: ...
+
+
+@inlined_method
+def value(self, a): ...
+
+
+@inlined_method
+def subgradient(self, a): ...
+
+
+@inlined_method
+def conjugate(self, alpha): ...
+
+
+@inlined_method
+def dual_step(self, alpha, a, q): ...
+
+
+class Hinge(NamedTuple):
+    """max(0, 1 - a): the support vector machine, and the loss of the paper.
+
+    >>> Hinge().value(0.25)
+    0.75
+    """
+
+    task = "classification"
+    lower = 0.0
+    upper = 1.0
+    lipschitz = 1.0
+
+    def value(self, a):
+        return np.maximum(1.0 - a, 0.0)
+
+    def subgradient(self, a):
+        return -1.0 * (a < 1.0)
+
+    def conjugate(self, alpha):
+        return -alpha
+
+    def dual_step(self, alpha, a, q):
+        return np.minimum(np.maximum(alpha + (1.0 - a) / q, 0.0), 1.0)
+
+
+class SmoothedHinge(NamedTuple):
+    """The hinge with its kink rounded off by a parabola of width `smoothing`.
+
+    >>> SmoothedHinge(smoothing=0.5).value(0.75)
+    0.0625
+    """
+
+    smoothing: float = 1.0
+
+    allowed = {"smoothing": _POSITIVE}
+    task = "classification"
+    lower = 0.0
+    upper = 1.0
+    lipschitz = 1.0
+
+    def value(self, a):
+        slope = np.minimum(np.maximum((1.0 - a) / self.smoothing, 0.0), 1.0)
+        return slope * (1.0 - a - 0.5 * self.smoothing * slope)
+
+    def subgradient(self, a):
+        return -np.minimum(np.maximum((1.0 - a) / self.smoothing, 0.0), 1.0)
+
+    def conjugate(self, alpha):
+        return alpha * (0.5 * self.smoothing * alpha - 1.0)
+
+    def dual_step(self, alpha, a, q):
+        best = alpha + (1.0 - a - self.smoothing * alpha) / (q + self.smoothing)
+        return np.minimum(np.maximum(best, 0.0), 1.0)
+
+
+class SquaredHinge(NamedTuple):
+    """max(0, 1 - a)^2, the default of scikit-learn's LinearSVC.  Not Lipschitz.
+
+    >>> SquaredHinge().value(-1.0)
+    4.0
+    """
+
+    task = "classification"
+    lower = 0.0
+    upper = np.inf
+    lipschitz = np.inf
+
+    def value(self, a):
+        return np.maximum(1.0 - a, 0.0) ** 2
+
+    def subgradient(self, a):
+        return -2.0 * np.maximum(1.0 - a, 0.0)
+
+    def conjugate(self, alpha):
+        return alpha * (0.25 * alpha - 1.0)
+
+    def dual_step(self, alpha, a, q):
+        return np.maximum(alpha + (1.0 - a - 0.5 * alpha) / (q + 0.5), 0.0)
+
+
+class Logistic(NamedTuple):
+    """log(1 + exp(-a)): logistic regression.
+
+    The dual step has no closed form.  With alpha + delta = 1/(1 + exp(-u)) it is the root
+    of the increasing function g(u) = u + a + q (1/(1 + exp(-u)) - alpha).  A reflection
+    puts the root at u >= 0, where g is concave: there Newton's iterates never pass the
+    root from below, and a start above it costs one step.  `newton_steps` is fixed, so that
+    a step costs the same everywhere.
+
+    >>> float(Logistic().value(0.0).round(6))
+    0.693147
+    """
+
+    newton_steps: int = 5
+
+    allowed = {"newton_steps": (0, 1000, "between 1 and 999")}
+    task = "classification"
+    lower = 0.0
+    upper = 1.0
+    lipschitz = 1.0
+
+    def value(self, a):
+        return np.log1p(np.exp(-np.abs(a))) + np.maximum(-a, 0.0)
+
+    def subgradient(self, a):
+        return -1.0 / (1.0 + np.exp(np.minimum(a, 700.0)))
+
+    def conjugate(self, alpha):
+        rest = 1.0 - alpha
+        return alpha * np.log(np.maximum(alpha, TINY)) + rest * np.log(np.maximum(rest, TINY))
+
+    def dual_step(self, alpha, a, q):
+        mirrored = 1.0 * (a + q * (0.5 - alpha) > 0.0)
+        sign = 1.0 - 2.0 * mirrored
+        # The root solves u + offset = q / (1 + exp(u)).
+        offset = sign * a + q * (1.0 - mirrored - sign * alpha)
+        floor = np.maximum(-offset, 0.0)
+        u = np.log(np.maximum(q / np.maximum(np.abs(offset), 1.0), 1.0))
+        u = np.maximum(np.log(np.maximum(q / np.maximum(offset + u, 1.0), 1.0)), floor)
+        for _ in range(self.newton_steps):
+            rest = 1.0 / (1.0 + np.exp(np.minimum(u, 700.0)))
+            u = np.maximum(u - (u + offset - q * rest) / (1.0 + q * rest * (1.0 - rest)), floor)
+        rest = 1.0 / (1.0 + np.exp(np.minimum(u, 700.0)))
+        return mirrored + sign * (1.0 - rest)
+
+
+class Absolute(NamedTuple):
+    """|a|: least absolute deviations.
+
+    >>> Absolute().value(-2.0)
+    2.0
+    """
+
+    task = "regression"
+    lower = -1.0
+    upper = 1.0
+    lipschitz = 1.0
+
+    def value(self, a):
+        return np.abs(a)
+
+    def subgradient(self, a):
+        return np.sign(a)
+
+    def conjugate(self, alpha):
+        return 0.0 * alpha
+
+    def dual_step(self, alpha, a, q):
+        return np.minimum(np.maximum(alpha - a / q, -1.0), 1.0)
+
+
+class EpsilonInsensitive(NamedTuple):
+    """max(0, |a| - epsilon): support vector regression.
+
+    >>> EpsilonInsensitive(epsilon=0.5).value(-2.0)
+    1.5
+    """
+
+    epsilon: float = 0.1
+
+    allowed = {"epsilon": (-TINY, np.inf, "a number that is not negative")}
+    task = "regression"
+    lower = -1.0
+    upper = 1.0
+    lipschitz = 1.0
+
+    def value(self, a):
+        return np.maximum(np.abs(a) - self.epsilon, 0.0)
+
+    def subgradient(self, a):
+        return np.sign(a) * (np.abs(a) > self.epsilon)
+
+    def conjugate(self, alpha):
+        return self.epsilon * np.abs(alpha)
+
+    def dual_step(self, alpha, a, q):
+        pull = q * alpha - a
+        best = np.sign(pull) * np.maximum(np.abs(pull) - self.epsilon, 0.0) / q
+        return np.minimum(np.maximum(best, -1.0), 1.0)
+
+
+class Quantile(NamedTuple):
+    """The pinball loss, whose minimiser is the conditional `quantile` of y.
+
+    >>> Quantile(quantile=0.75).value(-2.0)
+    1.5
+    """
+
+    quantile: float = 0.5
+
+    allowed = {"quantile": (0.0, 1.0, "strictly between 0 and 1")}
+    task = "regression"
+
+    @property
+    def lower(self) -> float:
+        return self.quantile - 1.0
+
+    @property
+    def upper(self) -> float:
+        return self.quantile
+
+    @property
+    def lipschitz(self) -> float:
+        return max(self.quantile, 1.0 - self.quantile)
+
+    def value(self, a):
+        return np.maximum(-self.quantile * a, (1.0 - self.quantile) * a)
+
+    def subgradient(self, a):
+        return (1.0 - self.quantile) * (a > 0.0) - self.quantile * (a < 0.0)
+
+    def conjugate(self, alpha):
+        return 0.0 * alpha
+
+    def dual_step(self, alpha, a, q):
+        return np.minimum(np.maximum(alpha - a / q, self.quantile - 1.0), self.quantile)
+
+
+class Huber(NamedTuple):
+    """a^2/2 near zero and delta |a| - delta^2/2 from |a| = `delta` on.
+
+    >>> Huber(delta=1.0).value(-2.0)
+    1.5
+    """
+
+    delta: float = 1.0
+
+    allowed = {"delta": _POSITIVE}
+    task = "regression"
+
+    @property
+    def lower(self) -> float:
+        return -self.delta
+
+    @property
+    def upper(self) -> float:
+        return self.delta
+
+    @property
+    def lipschitz(self) -> float:
+        return self.delta
+
+    def value(self, a):
+        near = np.minimum(np.abs(a), self.delta)
+        return near * (np.abs(a) - 0.5 * near)
+
+    def subgradient(self, a):
+        return np.minimum(np.maximum(a, -self.delta), self.delta)
+
+    def conjugate(self, alpha):
+        return 0.5 * alpha * alpha
+
+    def dual_step(self, alpha, a, q):
+        best = (q * alpha - a) / (1.0 + q)
+        return np.minimum(np.maximum(best, -self.delta), self.delta)
+
+
+LOSSES: dict[str, type] = {
+    "hinge": Hinge,
+    "smoothed_hinge": SmoothedHinge,
+    "squared_hinge": SquaredHinge,
+    "logistic": Logistic,
+    "absolute": Absolute,
+    "epsilon_insensitive": EpsilonInsensitive,
+    "quantile": Quantile,
+    "huber": Huber,
+}

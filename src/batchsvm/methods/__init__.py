@@ -1,0 +1,32 @@
+"""The methods of the paper: their parameters, their state, what an iteration decides."""
+
+from batchsvm.methods.averaging import AVERAGINGS
+from batchsvm.methods.pegasos import Pegasos, PegasosState, start_pegasos
+from batchsvm.methods.sdca import STEPS, Aggressive, DualMethod, DualState, Naive, Safe, start_dual
+
+Method = Pegasos | DualMethod
+State = PegasosState | DualState
+
+METHODS: dict[str, type[Pegasos] | type[DualMethod]] = {
+    "pegasos": Pegasos,
+    "naive": Naive,
+    "safe": Safe,
+    "aggressive": Aggressive,
+}
+
+__all__ = [
+    "AVERAGINGS",
+    "METHODS",
+    "STEPS",
+    "Aggressive",
+    "DualMethod",
+    "DualState",
+    "Method",
+    "Naive",
+    "Pegasos",
+    "PegasosState",
+    "Safe",
+    "State",
+    "start_dual",
+    "start_pegasos",
+]

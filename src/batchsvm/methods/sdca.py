@@ -1,0 +1,136 @@
+"""Stochastic dual coordinate ascent with mini-batches: naive, safe and aggressive.
+
+Maximises D(alpha) of `problem.py`, keeping w = w(alpha).  An iteration draws a batch A of
+b rows; for each i in A, with a_i the response at the current w,
+
+    alpha_i + delta_i = dual_step(alpha_i, a_i, beta ||x_i||^2 c_i / (lam N))
+
+eq. (MBalphai) of the paper.  All deltas of a batch are computed from the same w, and what
+tells the rules apart is beta, the price of that:
+
+    Naive       beta = 1: the serial step (eq. (alphai), Section 4.1).  May fail for b > 1.
+    Safe        beta = beta_b (Section 4.2): guaranteed by Theorem 2.
+    Aggressive  beta adapts between 1 and beta_b (Algorithm 2, Section 4.3); a step that
+                would not raise D is refused.
+
+For b = 1 the three are one method, serial SDCA.
+
+The step is the *general* one of the appendix, beta ||x_i||^2, for rows of any norm, with
+sigma^2 taken of the rows scaled to unit norm; or the *literal* one of eq. (MBalphai),
+beta alone, which needs ||x_i|| <= 1 and takes shorter steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from batchsvm.methods.averaging import Averaging, make_averaging
+from batchsvm.problem import Problem
+
+STEPS = ("general", "literal")
+
+
+@dataclass(frozen=True)
+class DualMethod:
+    """What the three rules have in common.
+
+    Parameters
+    ----------
+    sampling : {"permutation", "subsets", "replacement"}
+        How batches are drawn.  Theorem 2 is about "subsets", the paper's Rand(b);
+        "permutation" usually needs fewer epochs.
+    step : {"general", "literal"}
+        Divide by beta ||x_i||^2, or by beta as in the paper's eq. (MBalphai).
+    sigma2 : float, optional
+        An upper bound on sigma^2 that is already known; measured if missing.
+    """
+
+    sampling: str = "permutation"
+    step: str = "general"
+    sigma2: float | None = None
+
+    name: ClassVar[str]
+
+    def first_beta(self, beta_b: float) -> float:
+        """beta of the first iteration."""
+        return beta_b
+
+
+@dataclass(frozen=True)
+class Naive(DualMethod):
+    """The serial step for every row of the batch (Section 4.1)."""
+
+    name: ClassVar[str] = "naive"
+
+    def first_beta(self, beta_b: float) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Safe(DualMethod):
+    """Steps shortened by beta_b (Section 4.2, Theorem 2)."""
+
+    name: ClassVar[str] = "safe"
+
+
+@dataclass(frozen=True)
+class Aggressive(DualMethod):
+    """Algorithm 2; `gamma` says how slowly beta follows what the batches show."""
+
+    gamma: float = 0.95
+
+    name: ClassVar[str] = "aggressive"
+
+
+@dataclass
+class DualState:
+    """Where a dual method stands; alpha / c is in `problem.examples`, next to its row."""
+
+    problem: Problem
+    w: np.ndarray
+    averaging: Averaging
+    batch_size: int
+    beta_b: float
+    beta: float
+    iteration: int = 0
+    refused: int = 0
+
+    def alpha_of(self, start: int, stop: int) -> np.ndarray:
+        """A block of the dual point: the average where one is kept."""
+        alpha = self.problem.examples["alpha"][start:stop]
+        if self.averaging.has_mean:
+            loss = self.problem.loss
+            alpha = np.clip(self.averaging.mean(alpha, start, stop), loss.lower, loss.upper)
+        return alpha * self.problem.weights(start, stop)
+
+    def primal_point(self) -> np.ndarray:
+        """The w that goes with `alpha_of`."""
+        return self.problem.w_of_alpha(self.alpha_of) if self.averaging.has_mean else self.w
+
+
+def start_dual(
+    method: DualMethod,
+    problem: Problem,
+    batch_size: int,
+    beta_b: float,
+    averaging: str | None,
+    alpha: np.ndarray | None,
+) -> DualState:
+    """The state before the first iteration, at alpha or at zero."""
+    if method.step == "literal":
+        problem.examples["norm2"] = 1.0
+    w = np.zeros(problem.d)
+    if alpha is not None:
+        problem.set_alpha(alpha)
+        w = problem.w_of_alpha(lambda start, stop: alpha[start:stop])
+    return DualState(
+        problem,
+        w,
+        make_averaging(averaging, problem.n, scale=1.0),
+        batch_size,
+        beta_b,
+        method.first_beta(beta_b),
+    )

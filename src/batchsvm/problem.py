@@ -1,0 +1,116 @@
+"""The training problem, stated once.
+
+    P(w)     = (1/N) sum_i c_i phi(a_i) + lam/2 ||w||^2,      N = sum_i c_i
+    a_i      = s_i <w, x_i> - o_i
+    D(alpha) = (1/N) sum_i [ -c_i phi*(-alpha_i/c_i) + alpha_i o_i ] - lam/2 ||w(alpha)||^2
+    w(alpha) = 1/(lam N) sum_i alpha_i s_i x_i                            eq. (walpha)
+
+Classification: s_i = y_i (-1 or +1) and o_i = 0.  Regression: s_i = 1 and o_i = y_i.
+Without weights c_i = 1 and N = n, and for the hinge P and D are eqs. (regSVM) and
+(dualSVM) of the paper.  A weight makes the loss of an example c_i phi, the
+"example-specific loss" of the appendix: its box is c_i times the box of phi.
+
+With a `radius` B, w is confined to ||w|| <= B (Section 6 of the paper), and lam/2 ||w||^2
+in D becomes the conjugate of lam/2 ||.||^2 on that ball.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from batchsvm.losses import Loss
+from batchsvm.rows import BLOCK, Rows, add_rows, all_norms2
+
+# What a kernel reads of an example, side by side in memory: half a cache line.
+EXAMPLE = np.dtype(
+    [
+        ("alpha", np.float64),  # of the method at work, relative to the weight: alpha_i / c_i
+        ("norm2", np.float64),  # ||x_i||^2
+        ("signed_weight", np.float64),  # s_i c_i
+        ("offset", np.float64),  # o_i
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows, targets, weights, loss and lam: all that P and D are made of."""
+
+    rows: Rows
+    examples: np.ndarray = field(repr=False)
+    loss: Loss
+    lam: float
+    total_weight: float
+    radius: float = np.inf
+
+    @property
+    def n(self) -> int:
+        return self.rows.shape[0]
+
+    @property
+    def d(self) -> int:
+        return self.rows.shape[1]
+
+    def weights(self, start: int, stop: int) -> np.ndarray:
+        return np.abs(self.examples["signed_weight"][start:stop])
+
+    def signs(self, start: int, stop: int) -> np.ndarray:
+        return np.copysign(1.0, self.examples["signed_weight"][start:stop])
+
+    def blocks(self) -> list[tuple[int, int]]:
+        """The rows in blocks of bounded size, as (start, stop)."""
+        return [(start, min(start + BLOCK, self.n)) for start in range(0, self.n, BLOCK)]
+
+    def primal_at_zero(self) -> float:
+        """P(0), the scale that `tol` is relative to: 1 for the hinge."""
+        losses = (
+            self.weights(*block) @ self.loss.value(-self.examples["offset"][slice(*block)])
+            for block in self.blocks()
+        )
+        return float(sum(losses)) / self.total_weight
+
+    def set_alpha(self, alpha: np.ndarray) -> None:
+        """Start from this alpha."""
+        for start, stop in self.blocks():
+            weight = self.weights(start, stop)
+            self.examples["alpha"][start:stop] = self.relative(alpha[start:stop], weight)
+
+    def relative(self, alpha: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """alpha / c, in the box of the loss to the last bit, and 0 where c is 0."""
+        quotient = np.divide(alpha, weight, out=np.zeros_like(weight), where=weight > 0)
+        return np.clip(quotient, self.loss.lower, self.loss.upper)
+
+    def confine(self, w: np.ndarray) -> np.ndarray:
+        """The point of the ball ||w|| <= radius that is nearest to w."""
+        norm = np.linalg.norm(w) if np.isfinite(self.radius) else 0.0
+        return w * (self.radius / norm) if norm > self.radius else w
+
+    def w_of_alpha(self, alpha_of: Any) -> np.ndarray:
+        """w(alpha), from scratch; `alpha_of(start, stop)` gives a block of alpha."""
+        w = np.zeros(self.d)
+        for start, stop in self.blocks():
+            add_rows(self.rows, start, alpha_of(start, stop) * self.signs(start, stop), w)
+        w /= self.lam * self.total_weight
+        return w
+
+
+def make_problem(
+    rows: Rows,
+    y: np.ndarray,
+    loss: Loss,
+    lam: float,
+    weights: np.ndarray | None = None,
+    radius: float = np.inf,
+) -> Problem:
+    """A problem from checked input; y is -1 or +1 for a classification loss."""
+    examples = np.zeros(rows.shape[0], EXAMPLE)
+    classification = loss.task == "classification"
+    signs = y if classification else 1.0
+    examples["signed_weight"] = signs if weights is None else np.copysign(weights, signs)
+    examples["offset"] = 0.0 if classification else y
+    all_norms2(rows, examples["norm2"])
+    total = float(rows.shape[0] if weights is None else weights.sum())
+    return Problem(rows, examples, loss, lam, total, radius)

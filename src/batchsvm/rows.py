@@ -1,0 +1,267 @@
+"""The rows x_i of the data as kernels see them: views of what the user passed, no copies.
+
+`Dense` and `CSR` answer to the same methods, so that a kernel is written once:
+
+    dot(i, w)              <x_i, w>
+    add(i, c, w)           w += c x_i
+    add_norm2(i, c, v)     v += c x_i, and returns the change of ||v||^2
+    flush(i, c, v, w)      on the support of x_i: w += c v, then v = 0
+    add_absolute(i, c, v)  v += |c x_i|, and returns the sum of |c x_i|
+    norm2(i)               ||x_i||^2
+    expect(order, k)       row order[k] is being visited: fetch those that come next
+
+Sums are kept in float64 whatever the type of the values.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from batchsvm.compiled import Kernel, struct_method
+from batchsvm.prefetch import ROWS_AHEAD, prefetch
+
+BLOCK = 8192  # rows handled at a time by passes that need room for each row
+
+
+@struct_method
+def dot(self, i, w): ...
+
+
+@struct_method
+def add(self, i, c, w): ...
+
+
+@struct_method
+def add_norm2(self, i, c, v): ...
+
+
+@struct_method
+def flush(self, i, c, v, w): ...
+
+
+@struct_method
+def add_absolute(self, i, c, v): ...
+
+
+@struct_method
+def norm2(self, i): ...
+
+
+@struct_method
+def expect(self, order, k): ...
+
+
+class Dense(NamedTuple):
+    """Rows of a two-dimensional array, in any memory order."""
+
+    values: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.values.shape
+
+    @property
+    def nonzeros(self) -> int:
+        return self.values.size
+
+    @property
+    def longest(self) -> int:
+        return self.values.shape[1]
+
+    def dot(self, i, w):
+        total = 0.0
+        for j in range(w.size):
+            total += self.values[i, j] * w[j]
+        return total
+
+    def add(self, i, c, w):
+        for j in range(w.size):
+            w[j] += c * self.values[i, j]
+
+    def add_norm2(self, i, c, v):
+        change = 0.0
+        for j in range(v.size):
+            old = v[j]
+            increment = c * self.values[i, j]
+            v[j] = old + increment
+            change += increment * (2.0 * old + increment)
+        return change
+
+    def flush(self, i, c, v, w):
+        for j in range(w.size):
+            w[j] += c * v[j]
+            v[j] = 0.0
+
+    def add_absolute(self, i, c, v):
+        total = 0.0
+        for j in range(v.size):
+            v[j] += abs(c * self.values[i, j])
+            total += abs(c * self.values[i, j])
+        return total
+
+    def norm2(self, i):
+        total = 0.0
+        for j in range(self.values.shape[1]):
+            value = np.float64(self.values[i, j])
+            total += value * value
+        return total
+
+    def expect(self, order, k):
+        if k + ROWS_AHEAD < order.size:
+            prefetch(self.values, order[k + ROWS_AHEAD])
+
+
+class CSR(NamedTuple):
+    """Rows of a compressed sparse matrix; each row's indices increase strictly.
+
+    The index arrays are seen as unsigned, which spares a test for negative indices at
+    every non-zero.
+    """
+
+    values: np.ndarray
+    indices: np.ndarray
+    starts: np.ndarray
+    columns: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.starts.size - 1, self.columns
+
+    @property
+    def nonzeros(self) -> int:
+        return self.values.size
+
+    @property
+    def longest(self) -> int:
+        return int(np.diff(self.starts).max())
+
+    def dot(self, i, w):
+        total = 0.0
+        for k in range(self.starts[i], self.starts[i + 1]):
+            total += self.values[k] * w[self.indices[k]]
+        return total
+
+    def add(self, i, c, w):
+        for k in range(self.starts[i], self.starts[i + 1]):
+            w[self.indices[k]] += c * self.values[k]
+
+    def add_norm2(self, i, c, v):
+        change = 0.0
+        for k in range(self.starts[i], self.starts[i + 1]):
+            old = v[self.indices[k]]
+            increment = c * self.values[k]
+            v[self.indices[k]] = old + increment
+            change += increment * (2.0 * old + increment)
+        return change
+
+    def flush(self, i, c, v, w):
+        for k in range(self.starts[i], self.starts[i + 1]):
+            w[self.indices[k]] += c * v[self.indices[k]]
+            v[self.indices[k]] = 0.0
+
+    def add_absolute(self, i, c, v):
+        total = 0.0
+        for k in range(self.starts[i], self.starts[i + 1]):
+            v[self.indices[k]] += abs(c * self.values[k])
+            total += abs(c * self.values[k])
+        return total
+
+    def norm2(self, i):
+        total = 0.0
+        for k in range(self.starts[i], self.starts[i + 1]):
+            value = np.float64(self.values[k])
+            total += value * value
+        return total
+
+    def expect(self, order, k):
+        if k + 2 * ROWS_AHEAD < order.size:
+            prefetch(self.starts, order[k + 2 * ROWS_AHEAD])
+            # Two cache lines of each; the hardware sees the rest of a long row coming.
+            first = np.int64(self.starts[order[k + ROWS_AHEAD]])
+            prefetch(self.values, first)
+            prefetch(self.values, first + 64 // self.values.itemsize)
+            prefetch(self.indices, first)
+            prefetch(self.indices, first + 64 // self.indices.itemsize)
+
+
+Rows = Dense | CSR
+
+
+@Kernel
+def all_norms2(rows, out):
+    """||x_i||^2 of every row; not finite where the row is not."""
+    for i in range(out.size):
+        out[i] = rows.norm2(i)
+
+
+@Kernel
+def indices_increase(indices, starts, columns):
+    """Whether each row's indices increase strictly and stay below `columns`."""
+    for i in range(starts.size - 1):
+        previous = np.int64(-1)
+        for k in range(starts[i], starts[i + 1]):
+            index = np.int64(indices[k])
+            if index <= previous or index >= columns:
+                return False
+            previous = index
+    return True
+
+
+@Kernel
+def both_products(rows, start, w, coefficients, responses, v):
+    """One pass over a block of rows: responses = X w, and v += X' coefficients."""
+    for k in range(responses.size):
+        responses[k] = rows.dot(start + k, w)
+        if coefficients[k] != 0.0:
+            rows.add(start + k, coefficients[k], v)
+
+
+@Kernel
+def add_rows(rows, start, coefficients, v):
+    """v += X' coefficients, over a block of rows."""
+    for k in range(coefficients.size):
+        if coefficients[k] != 0.0:
+            rows.add(start + k, coefficients[k], v)
+
+
+@Kernel
+def gram_times(rows, norms2, v, out):
+    """out += X~' X~ v in one pass, X~ being X with its rows divided by sqrt(norms2)."""
+    for i in range(norms2.size):
+        if norms2[i] > 0.0:
+            rows.add(i, rows.dot(i, v) / norms2[i], out)
+
+
+@Kernel
+def absolute_sums(rows, scale, columns):
+    """Add the column sums of |X~| to `columns`; returns the largest row sum of |X~|."""
+    largest = 0.0
+    for i in range(scale.size):
+        largest = max(largest, rows.add_absolute(i, scale[i], columns))
+    return largest
+
+
+@Kernel
+def densify(rows, start, out):
+    """Add rows start, start + 1, ... to the rows of a dense float64 array."""
+    for k in range(out.shape[0]):
+        rows.add(start + k, 1.0, out[k])
+
+
+def unsigned(indices: np.ndarray) -> np.ndarray:
+    """The same memory, seen as unsigned integers."""
+    return indices.view(np.dtype(f"u{indices.itemsize}"))
+
+
+def row_block(rows: Any, order: np.ndarray) -> Any:
+    """A copy of the rows named by `order`, in the storage they came in."""
+    if isinstance(rows, Dense):
+        return Dense(np.ascontiguousarray(rows.values[order]))
+    counts = rows.starts[order + 1] - rows.starts[order]
+    starts = np.concatenate([np.zeros(1, rows.starts.dtype), np.cumsum(counts, dtype=counts.dtype)])
+    inside = np.concatenate(
+        [np.arange(rows.starts[i], rows.starts[i + 1]) for i in order] or [np.empty(0, np.int64)]
+    ).astype(np.int64)
+    return CSR(rows.values[inside], rows.indices[inside], starts, rows.columns)

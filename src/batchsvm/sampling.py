@@ -1,0 +1,96 @@
+"""Seeded streams of mini-batches: who is in the batch A_t.
+
+Three ways to draw b of n rows:
+
+    "subsets"      Rand(b) of the paper: uniform among all subsets of size b
+    "permutation"  a fresh shuffle every epoch, cut into floor(n/b) batches; the n mod b
+                   rows left over wait for the next shuffle, so that no batch straddles
+                   two shuffles and holds a row twice
+    "replacement"  b independent draws: the streaming setting of Section 6
+
+The first two are the same partial Fisher-Yates shuffle, O(b) a batch; a subset always
+starts it at the front of the pool, a permutation goes on where the last batch ended.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from batchsvm.compiled import Kernel, struct_method
+
+SAMPLINGS = ("permutation", "subsets", "replacement")
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_TO_UNIT = 2.0**-53
+
+
+@struct_method
+def uniform(self): ...
+
+
+@struct_method
+def draw(self): ...
+
+
+class Sampler(NamedTuple):
+    """A stream of batches; `draw()` returns where in `order` the next batch starts."""
+
+    order: np.ndarray
+    state: np.ndarray  # of the random generator: one uint64
+    position: np.ndarray  # where the next batch of a permutation starts: one integer
+    n: int
+    batch_size: int
+    restarts: bool
+    replaces: bool
+
+    def uniform(self):
+        # splitmix64 (Steele, Lea, Flood 2014); 53 bits make a number in [0, 1).
+        self.state[0] += _GOLDEN
+        z = self.state[0]
+        z = (z ^ (z >> np.uint64(30))) * _MIX_1
+        z = (z ^ (z >> np.uint64(27))) * _MIX_2
+        z = z ^ (z >> np.uint64(31))
+        return (z >> np.uint64(11)) * _TO_UNIT
+
+    def draw(self):
+        if self.replaces:
+            for k in range(self.batch_size):
+                self.order[k] = np.int64(self.uniform() * self.n)
+            return 0
+        start = self.position[0]
+        if self.restarts or start + self.batch_size > self.n:
+            start = 0
+            # A permutation is shuffled whole, so that the rows to come are known.
+            for k in range(self.batch_size if self.restarts else self.n):
+                other = k + np.int64(self.uniform() * (self.n - k))
+                chosen = self.order[other]
+                self.order[other] = self.order[k]
+                self.order[k] = chosen
+        self.position[0] = start + self.batch_size
+        return start
+
+
+@Kernel
+def draw_batch(sampler):
+    """Where the next batch starts in `sampler.order`; for callers outside a kernel."""
+    return sampler.draw()
+
+
+def make_sampler(sampling: str, n: int, batch_size: int, seed: int) -> Sampler:
+    """A stream of batches of `batch_size` out of n rows; the same seed, the same stream."""
+    index_type = np.int32 if n < 2**31 else np.int64
+    replaces = sampling == "replacement"
+    order = np.zeros(batch_size, index_type) if replaces else np.arange(n, dtype=index_type)
+    return Sampler(
+        order=order,
+        state=np.array([seed], dtype=np.uint64),
+        position=np.array([n], dtype=np.int64),
+        n=n,
+        batch_size=batch_size,
+        restarts=sampling == "subsets",
+        replaces=replaces,
+    )

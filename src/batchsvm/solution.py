@@ -1,0 +1,107 @@
+"""What a fit returns: the point, its certificate, how it got there and why it stopped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+
+from batchsvm.certificate import Certificate
+from batchsvm.losses import Loss
+from batchsvm.methods import Method
+from batchsvm.plan import Plan
+
+
+class Status(Enum):
+    """Why training stopped; each member's value is its sentence."""
+
+    CONVERGED = "the certified gap is within tol"
+    PRECISION = "the gap is below its own rounding error, so that a smaller one proves nothing"
+    MAX_EPOCHS = "max_epochs was reached before the gap was within tol"
+    DIVERGED = "the iterates grew beyond all bounds"
+    STOPPED = "the callback asked to stop"
+    INTERRUPTED = "interrupted from the keyboard; this is the best certified point until then"
+
+    @property
+    def converged(self) -> bool:
+        return self is Status.CONVERGED
+
+
+@dataclass(frozen=True)
+class History:
+    """One entry a checkpoint, as arrays; entry 0 is the starting point.
+
+    `seconds` is time spent optimising, `certify_seconds` time spent on certificates, both
+    since the start.  `beta` is the beta in force (NaN for Pegasos), `refused` the number
+    of steps that the aggressive rule has refused so far.
+    """
+
+    iteration: np.ndarray
+    epoch: np.ndarray
+    seconds: np.ndarray
+    certify_seconds: np.ndarray
+    primal: np.ndarray
+    dual: np.ndarray
+    gap: np.ndarray
+    beta: np.ndarray
+    refused: np.ndarray
+
+    def __len__(self) -> int:
+        return self.iteration.size
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a callback is given; `w` is a view and is not to be changed."""
+
+    iteration: int
+    epoch: float
+    seconds: float
+    certificate: Certificate
+    w: np.ndarray = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A trained model with its certificate.
+
+    Attributes
+    ----------
+    w : ndarray of shape (d,)
+        The linear predictor.
+    alpha : ndarray of shape (n,)
+        The dual point that certifies it.
+    certificate : Certificate
+        Primal, dual and gap of (w, alpha), computed from scratch.
+    history : History
+        The certificates along the way.
+    status : Status
+        Why training stopped.
+    plan : Plan
+        sigma^2, the table of batch sizes, and the reason for the one used.
+    classes : ndarray of shape (2,) or None
+        The labels that stand for -1 and +1 (classification).
+    loss, lam, method, batch_size
+        What was trained, and how.
+    """
+
+    w: np.ndarray = field(repr=False)
+    alpha: np.ndarray = field(repr=False)
+    certificate: Certificate
+    history: History = field(repr=False)
+    status: Status
+    plan: Plan = field(repr=False)
+    classes: np.ndarray | None
+    loss: Loss
+    lam: float
+    method: Method
+    batch_size: int
+
+    def __str__(self) -> str:
+        last = len(self.history) - 1
+        return (
+            f"{self.method.name}, batch size {self.batch_size}: {self.status.value}, after"
+            f" {self.history.epoch[last]:.4g} epochs and {self.history.seconds[last]:.3g} s\n"
+            f"{self.certificate}"
+        )

@@ -1,0 +1,204 @@
+"""sigma^2, the spectral norm of the data, and beta_b, what it makes of a batch size.
+
+    sigma^2 >= ||X~||^2 / n        eq. (sigma_sq), X~ being X with rows of unit norm
+    beta_b   = 1 + (b - 1)(n sigma^2 - 1)/(n - 1)                       eq. (betab)
+
+1/sigma^2 is roughly the number of rows that a batch may hold before its rows get in each
+other's way, and b / beta_b is the speed-up that a batch of b can bring.  Rows of unit norm
+give sigma^2 between 1/n (orthogonal rows) and 1 (all rows on one line).
+"""
+
+from __future__ import annotations
+
+from math import inf, isinf, log, sqrt
+
+import numpy as np
+import scipy.linalg
+
+from batchsvm.rows import (
+    BLOCK,
+    Rows,
+    absolute_sums,
+    add_rows,
+    both_products,
+    densify,
+    gram_times,
+    row_block,
+)
+
+SIGMA2_METHODS = ("auto", "exact", "lanczos", "sample", "crude")
+EXACT_UP_TO = 256  # rows or columns: up to here the Gram matrix is formed and solved
+LANCZOS_STEPS = 16
+SAMPLED_ROWS = 4096
+FAILURE_PROBABILITY = 1e-3
+
+
+class Sigma2(float):
+    """An upper bound on sigma^2: a number that knows where it comes from.
+
+    Attributes
+    ----------
+    how : str
+        In words, how it was found.
+    failure_probability : float
+        How likely it is to be no upper bound; 0 for the exact and the crude one.
+    """
+
+    how: str
+    failure_probability: float
+
+    def __new__(cls, value: float, how: str, failure_probability: float = 0.0) -> Sigma2:
+        self = super().__new__(cls, value)
+        self.how = how
+        self.failure_probability = failure_probability
+        return self
+
+    def __getnewargs__(self) -> tuple[float, str, float]:  # type: ignore[override]
+        return float(self), self.how, self.failure_probability
+
+
+def beta_b(b: float, n: int, sigma2: float) -> float:
+    """beta_b of eq. (betab), between 1 and b.
+
+    For an infinite population, drawn from with replacement, it is 1 + (b - 1) sigma^2
+    (Section 6): pass n = numpy.inf.
+
+    >>> beta_b(1, 1000, 0.05)
+    1.0
+    >>> round(beta_b(20, 1000, 0.05), 3)
+    1.932
+    """
+    if not 1 <= b <= n:
+        raise ValueError(f"b must be between 1 and n = {n}, not {b!r}")
+    if not sigma2 >= 0:
+        raise ValueError(f"sigma2 must not be negative, not {sigma2!r}")
+    if isinf(n):
+        return float(1.0 + (b - 1) * sigma2)
+    if n == 1:
+        return 1.0
+    # Rows of norm zero can push n sigma^2 below 1, the least it is for rows of norm one.
+    return float(1.0 + (b - 1) * max(n * sigma2 - 1.0, 0.0) / (n - 1))
+
+
+def measure_sigma2(
+    rows: Rows,
+    norms2: np.ndarray,
+    how: str = "auto",
+    rng: np.random.Generator | None = None,
+    sampled_rows: int = SAMPLED_ROWS,
+    failure_probability: float = FAILURE_PROBABILITY,
+) -> Sigma2:
+    """An upper bound on sigma^2 of the rows, each divided by the root of its entry in norms2.
+
+    "exact"    the largest eigenvalue of the Gram matrix
+    "lanczos"  random-start Lanczos, one pass over the data a step
+    "sample"   from some rows only
+    "crude"    ||X~||^2 <= (largest column sum)(largest row sum), both of |X~|
+    "auto"     "exact" where that is cheap, else "lanczos"
+    """
+    n, d = rows.shape
+    rng = rng or np.random.default_rng(0)
+    if how == "auto":
+        how = "exact" if min(n, d) <= EXACT_UP_TO else "lanczos"
+    if how == "sample" and sampled_rows >= n:
+        how = "exact" if min(n, d) <= EXACT_UP_TO else "lanczos"
+    if how == "exact":
+        found = Sigma2(_largest_eigenvalue(rows, norms2) / n, "exact")
+    elif how == "lanczos":
+        found = _lanczos(rows, norms2, failure_probability, rng)
+    elif how == "sample":
+        found = _sample(rows, norms2, failure_probability, rng, sampled_rows)
+    else:
+        found = Sigma2(_crude(rows, norms2), "crude bound by row and column sums")
+    # Rows of norm at most 1 have sigma^2 <= 1; 1/n is its least value (see beta_b).
+    return Sigma2(max(min(found, 1.0), 1.0 / n), found.how, found.failure_probability)
+
+
+def _inverse_norms(norms2: np.ndarray) -> np.ndarray:
+    return np.divide(1.0, np.sqrt(norms2), out=np.zeros(norms2.size), where=norms2 > 0)
+
+
+def _largest_eigenvalue(rows: Rows, norms2: np.ndarray) -> float:
+    """Of X~X~' for few rows and of X~'X~ for few columns; X is never copied whole."""
+    n, d = rows.shape
+    scale = _inverse_norms(norms2)
+    if n <= d:
+        gram = np.zeros((n, n))
+        for i in range(n):
+            x = np.zeros(d)
+            add_rows(rows, i, scale[i : i + 1], x)
+            both_products(rows, 0, x, np.zeros(n), gram[i], x)
+        gram *= scale
+    else:
+        gram = np.zeros((d, d))
+        for start in range(0, n, BLOCK):
+            part = np.zeros((min(BLOCK, n - start), d))
+            densify(rows, start, part)
+            part *= scale[start : start + BLOCK, None]
+            gram += part.T @ part
+    return float(np.linalg.eigvalsh(gram)[-1])
+
+
+def _crude(rows: Rows, norms2: np.ndarray) -> float:
+    """||X~||^2 / n <= (largest column sum of |X~|)(largest row sum) / n, in one pass."""
+    columns = np.zeros(rows.shape[1])
+    widest = absolute_sums(rows, _inverse_norms(norms2), columns)
+    return float(widest * columns.max()) / rows.shape[0]
+
+
+def _lanczos(
+    rows: Rows, norms2: np.ndarray, failure_probability: float, rng: np.random.Generator
+) -> Sigma2:
+    """Lanczos on X~'X~, with the bound of Kuczynski and Wozniakowski (1992, Theorem 4.2).
+
+    From a start drawn uniformly from the sphere, the largest Ritz value after k steps is
+    below (1 - eps) times the largest eigenvalue with probability at most
+    1.648 sqrt(d) exp(-sqrt(eps)(2k - 1)), whatever the spectrum is.
+    """
+    n, d = rows.shape
+    steps = min(LANCZOS_STEPS, d)
+    v, previous = rng.standard_normal(d), np.zeros(d)
+    v /= np.linalg.norm(v)
+    diagonal, off = [], [0.0]
+    for _ in range(steps):
+        u = np.zeros(d)
+        gram_times(rows, norms2, v, u)
+        diagonal.append(float(u @ v))
+        u -= diagonal[-1] * v + off[-1] * previous
+        off.append(float(np.linalg.norm(u)))
+        if off[-1] <= 1e-12 * max(diagonal):
+            break
+        previous, v = v, u / off[-1]
+    ritz = float(scipy.linalg.eigvalsh_tridiagonal(diagonal, off[1 : len(diagonal)])[-1])
+    passes = len(diagonal)
+    if passes < steps:  # the Krylov space is exhausted: the Ritz value is the eigenvalue
+        return Sigma2(ritz / n, f"Lanczos, complete after {passes} passes", failure_probability)
+    eps = (log(1.648 * sqrt(d) / failure_probability) / (2 * steps - 1)) ** 2
+    bound = ritz / n / (1 - eps) if eps < 1 else inf
+    return Sigma2(bound, f"Lanczos, {passes} passes", failure_probability)
+
+
+def _sample(
+    rows: Rows,
+    norms2: np.ndarray,
+    failure_probability: float,
+    rng: np.random.Generator,
+    sampled_rows: int,
+) -> Sigma2:
+    """From m rows drawn without replacement, with a bound that does not depend on d.
+
+    For u the leading eigenvector, <x~_i, u>^2 lies in [0, 1] and has mean sigma^2; by
+    Chernoff's bound the mean over the sample is below sigma^2 - c sigma with probability
+    at most exp(-m c^2 / 2), and the sample's own largest eigenvalue is not below that mean.
+    """
+    order = np.sort(rng.choice(rows.shape[0], sampled_rows, replace=False))
+    inner = measure_sigma2(
+        row_block(rows, order),
+        norms2[order],
+        "auto",
+        rng,
+        failure_probability=failure_probability / 2,
+    )
+    c = sqrt(2 * log(2 / failure_probability) / sampled_rows)
+    root = (c + sqrt(c * c + 4 * inner)) / 2
+    return Sigma2(root * root, f"sample of {sampled_rows} rows", failure_probability)

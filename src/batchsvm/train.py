@@ -1,0 +1,142 @@
+"""The one loop: run a chunk of iterations, certify, record, stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import inf
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from batchsvm.certificate import Certificate, certify_point, certify_zero
+from batchsvm.methods import Method, State
+from batchsvm.problem import Problem
+from batchsvm.sampling import Sampler
+from batchsvm.solution import Checkpoint, History, Status
+
+Engine = Callable[[Problem, Method, State, Sampler, int, float], float]
+Callback = Callable[[Checkpoint], Any]
+
+# A certificate costs about half an epoch, so one in five epochs is a tenth of the run.
+EPOCHS_A_CERTIFICATE = 5.0
+GROWTH = 1.3
+
+
+def checkpoints(iterations: int, per_epoch: float, tail: bool) -> Iterator[int]:
+    """The iterations after which to certify, the last one being `iterations`.
+
+    Distances grow geometrically.  A tail average is certified at T, T/2, T/4, ... and
+    restarted at each, so that it always covers the second half of the run, as in
+    Algorithm 1.
+
+    >>> list(checkpoints(5000, per_epoch=100, tail=False))
+    [500, 1000, 1500, 2000, 2600, 3380, 4394, 5000]
+    >>> list(checkpoints(5000, per_epoch=100, tail=True))
+    [625, 1250, 2500, 5000]
+    """
+    if tail:
+        halves = [iterations]
+        while halves[-1] // 2 >= EPOCHS_A_CERTIFICATE * per_epoch:
+            halves.append(halves[-1] // 2)
+        yield from reversed(halves)
+        return
+    at, count = 0.0, 0
+    while at < iterations:
+        count += 1
+        at = max(GROWTH * at, EPOCHS_A_CERTIFICATE * count * per_epoch)
+        yield min(max(int(at), count), iterations)
+
+
+@dataclass
+class Run:
+    """A run of one method on one problem, and the best certified point so far."""
+
+    problem: Problem
+    method: Method
+    state: State
+    sampler: Sampler
+    engine: Engine
+    tol: float
+    jobs: int = 1
+    callback: Callback | None = None
+
+    def __post_init__(self) -> None:
+        self.status = Status.MAX_EPOCHS
+        self.best: Certificate | None = None
+        self.w, self.alpha = np.zeros(self.problem.d), np.zeros(self.problem.n)
+        self._records: list[tuple[float, ...]] = []
+        self._seconds = self._certify_seconds = 0.0
+        self._first = self.state.iteration
+
+    def train(self, iterations: int, warm: bool) -> Certificate:
+        """Train until the relative gap is at most tol, or for so many iterations.
+
+        Returns the certificate of (self.w, self.alpha), the best certified point; the
+        starting point is (0, 0) unless `warm`.
+        """
+        try:
+            self.status = self._loop(iterations, warm) or Status.MAX_EPOCHS
+        except KeyboardInterrupt:
+            if self.best is None:
+                raise
+            self.status = Status.INTERRUPTED
+        assert self.best is not None
+        return self.best
+
+    def history(self) -> History:
+        return History(*(np.array(column) for column in zip(*self._records, strict=True)))
+
+    def _loop(self, iterations: int, warm: bool) -> Status | None:
+        state, averaging = self.state, self.state.averaging
+        zero = certify_zero(self.problem)
+        status = self._certify() if warm else self._record(zero, self.w)
+        # The estimate is of the last iterate, so that it says nothing about an average.
+        target = -inf if averaging.on else self.tol * zero.primal
+        per_epoch = self.problem.n / state.batch_size
+        for stop in checkpoints(iterations, per_epoch, tail=averaging.on and averaging.is_tail):
+            while status is None and state.iteration < self._first + stop:
+                began = perf_counter()
+                estimate = self.engine(
+                    self.problem, self.method, state, self.sampler, self._first + stop, target
+                )
+                self._seconds += perf_counter() - began
+                status = self._certify()
+                if estimate <= target:  # too hopeful: ask for as much less as it was off
+                    target *= 0.9 * min(1.0, estimate / max(self._records[-1][6], estimate))
+            averaging.restart()
+        return status
+
+    def _certify(self) -> Status | None:
+        began = perf_counter()
+        w = self.state.primal_point()
+        certificate = certify_point(self.problem, w, self.state.alpha_of, self.jobs)
+        self._certify_seconds += perf_counter() - began
+        return self._record(certificate, w)
+
+    def _record(self, certificate: Certificate, w: np.ndarray) -> Status | None:
+        """Note a certified point.  Returns why to stop here, or None to go on."""
+        state = self.state
+        iteration = state.iteration - self._first
+        epoch = iteration * state.batch_size / self.problem.n
+        self._records.append(
+            (
+                iteration, epoch, self._seconds, self._certify_seconds,
+                certificate.primal, certificate.dual, certificate.gap, state.beta, state.refused,
+            )
+        )  # fmt: skip
+        if self.best is None or certificate.gap < self.best.gap:
+            self.w[:] = w
+            for start, stop in self.problem.blocks():
+                self.alpha[start:stop] = state.alpha_of(start, stop)
+            self.best = certificate
+        checkpoint = Checkpoint(iteration, epoch, self._seconds, certificate, w)
+        asked = self.callback is not None and self.callback(checkpoint) is True
+        if certificate.relative_gap <= self.tol:
+            return Status.CONVERGED
+        if not np.isfinite(certificate.gap):
+            return Status.DIVERGED
+        if certificate.gap <= certificate.rounding:
+            return Status.PRECISION
+        return Status.STOPPED if asked else None
