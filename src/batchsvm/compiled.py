@@ -73,7 +73,7 @@ def _is_foreign(argument: Any) -> bool:
     return hasattr(argument, "_fields") and not type(argument).__module__.startswith("batchsvm.")
 
 
-def struct_method(signature: Callable[..., Any], inline: bool = False) -> None:
+def struct_method(signature: Callable[..., Any]) -> None:
     """Let kernels call the method of this name on any of our structs (NamedTuples).
 
     The struct's class is known when a kernel is compiled, so a kernel is written once
@@ -85,17 +85,7 @@ def struct_method(signature: Callable[..., Any], inline: bool = False) -> None:
     def overload(self: Any, *args: Any) -> Any:
         return getattr(self.instance_class, name, None)
 
-    how = {"inline": "always"} if inline else {"jit_options": JIT_OPTIONS}
-    overload_method(types.BaseNamedTuple, name, **how)(overload)
-
-
-def inlined_method(signature: Callable[..., Any]) -> None:
-    """`struct_method` for structs that may have no fields, as most losses.
-
-    Numba cannot pass such a struct to a compiled function, so there is no call: the body
-    is copied into the kernel.  That takes longer to compile, and runs no faster.
-    """
-    struct_method(signature, inline=True)
+    overload_method(types.BaseNamedTuple, name, jit_options=JIT_OPTIONS)(overload)
 
 
 class _CompileNotice(event.Listener):

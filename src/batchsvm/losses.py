@@ -21,7 +21,8 @@ beta = 1 and eq. (MBalphai) for any other beta.  q is positive, and may be tiny.
 the new alpha that is returned, not delta, so that it lies in the box to the last bit.
 
 Bodies use NumPy's functions of one element only (no `if`, no `np.where`), because the
-same text is run on whole arrays here and on single numbers in compiled kernels.
+same text is run on whole arrays here and on single numbers in compiled kernels.  Every
+loss has at least one field: Numba cannot pass an empty struct to a compiled method.
 `allowed` says which parameters a loss can have: an open interval and its words.
 `docs/add_a_loss.md` shows how to add one.
 """
@@ -32,7 +33,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from batchsvm.compiled import inlined_method
+from batchsvm.compiled import struct_method
 
 TINY = 1e-300
 _POSITIVE = (0.0, np.inf, "a positive number")
@@ -56,45 +57,48 @@ class Loss(Protocol):
     def dual_step(self, alpha: Any, a: Any, q: Any) -> Any: ...
 
 
-@inlined_method
+@struct_method
 def value(self, a): ...
 
 
-@inlined_method
+@struct_method
 def subgradient(self, a): ...
 
 
-@inlined_method
+@struct_method
 def conjugate(self, alpha): ...
 
 
-@inlined_method
+@struct_method
 def dual_step(self, alpha, a, q): ...
 
 
 class Hinge(NamedTuple):
-    """max(0, 1 - a): the support vector machine, and the loss of the paper.
+    """max(0, margin - a): the support vector machine; margin 1 is the loss of the paper.
 
     >>> Hinge().value(0.25)
     0.75
     """
 
+    margin: float = 1.0
+
+    allowed = {"margin": _POSITIVE}
     task = "classification"
     lower = 0.0
     upper = 1.0
     lipschitz = 1.0
 
     def value(self, a):
-        return np.maximum(1.0 - a, 0.0)
+        return np.maximum(self.margin - a, 0.0)
 
     def subgradient(self, a):
-        return -1.0 * (a < 1.0)
+        return -1.0 * (a < self.margin)
 
     def conjugate(self, alpha):
-        return -alpha
+        return -self.margin * alpha
 
     def dual_step(self, alpha, a, q):
-        return np.minimum(np.maximum(alpha + (1.0 - a) / q, 0.0), 1.0)
+        return np.minimum(np.maximum(alpha + (self.margin - a) / q, 0.0), 1.0)
 
 
 class SmoothedHinge(NamedTuple):
@@ -128,28 +132,31 @@ class SmoothedHinge(NamedTuple):
 
 
 class SquaredHinge(NamedTuple):
-    """max(0, 1 - a)^2, the default of scikit-learn's LinearSVC.  Not Lipschitz.
+    """max(0, margin - a)^2, the default of scikit-learn's LinearSVC.  Not Lipschitz.
 
     >>> SquaredHinge().value(-1.0)
     4.0
     """
 
+    margin: float = 1.0
+
+    allowed = {"margin": _POSITIVE}
     task = "classification"
     lower = 0.0
     upper = np.inf
     lipschitz = np.inf
 
     def value(self, a):
-        return np.maximum(1.0 - a, 0.0) ** 2
+        return np.maximum(self.margin - a, 0.0) ** 2
 
     def subgradient(self, a):
-        return -2.0 * np.maximum(1.0 - a, 0.0)
+        return -2.0 * np.maximum(self.margin - a, 0.0)
 
     def conjugate(self, alpha):
-        return alpha * (0.25 * alpha - 1.0)
+        return alpha * (0.25 * alpha - self.margin)
 
     def dual_step(self, alpha, a, q):
-        return np.maximum(alpha + (1.0 - a - 0.5 * alpha) / (q + 0.5), 0.0)
+        return np.maximum(alpha + (self.margin - a - 0.5 * alpha) / (q + 0.5), 0.0)
 
 
 class Logistic(NamedTuple):
@@ -159,7 +166,8 @@ class Logistic(NamedTuple):
     of the increasing function g(u) = u + a + q (1/(1 + exp(-u)) - alpha).  A reflection
     puts the root at u >= 0, where g is concave: there Newton's iterates never pass the
     root from below, and a start above it costs one step.  `newton_steps` is fixed, so that
-    a step costs the same everywhere.
+    a step costs the same everywhere.  Cut-offs (80, 1e-38) are such that float32 holds
+    them, and change no float64 result.
 
     >>> float(Logistic().value(0.0).round(6))
     0.693147
@@ -177,11 +185,11 @@ class Logistic(NamedTuple):
         return np.log1p(np.exp(-np.abs(a))) + np.maximum(-a, 0.0)
 
     def subgradient(self, a):
-        return -1.0 / (1.0 + np.exp(np.minimum(a, 700.0)))
+        return -1.0 / (1.0 + np.exp(np.minimum(a, 80.0)))
 
     def conjugate(self, alpha):
         rest = 1.0 - alpha
-        return alpha * np.log(np.maximum(alpha, TINY)) + rest * np.log(np.maximum(rest, TINY))
+        return alpha * np.log(np.maximum(alpha, 1e-38)) + rest * np.log(np.maximum(rest, 1e-38))
 
     def dual_step(self, alpha, a, q):
         mirrored = 1.0 * (a + q * (0.5 - alpha) > 0.0)
@@ -192,35 +200,10 @@ class Logistic(NamedTuple):
         u = np.log(np.maximum(q / np.maximum(np.abs(offset), 1.0), 1.0))
         u = np.maximum(np.log(np.maximum(q / np.maximum(offset + u, 1.0), 1.0)), floor)
         for _ in range(self.newton_steps):
-            rest = 1.0 / (1.0 + np.exp(np.minimum(u, 700.0)))
+            rest = 1.0 / (1.0 + np.exp(np.minimum(u, 80.0)))
             u = np.maximum(u - (u + offset - q * rest) / (1.0 + q * rest * (1.0 - rest)), floor)
-        rest = 1.0 / (1.0 + np.exp(np.minimum(u, 700.0)))
+        rest = 1.0 / (1.0 + np.exp(np.minimum(u, 80.0)))
         return mirrored + sign * (1.0 - rest)
-
-
-class Absolute(NamedTuple):
-    """|a|: least absolute deviations.
-
-    >>> Absolute().value(-2.0)
-    2.0
-    """
-
-    task = "regression"
-    lower = -1.0
-    upper = 1.0
-    lipschitz = 1.0
-
-    def value(self, a):
-        return np.abs(a)
-
-    def subgradient(self, a):
-        return np.sign(a)
-
-    def conjugate(self, alpha):
-        return 0.0 * alpha
-
-    def dual_step(self, alpha, a, q):
-        return np.minimum(np.maximum(alpha - a / q, -1.0), 1.0)
 
 
 class EpsilonInsensitive(NamedTuple):
@@ -251,6 +234,20 @@ class EpsilonInsensitive(NamedTuple):
         pull = q * alpha - a
         best = np.sign(pull) * np.maximum(np.abs(pull) - self.epsilon, 0.0) / q
         return np.minimum(np.maximum(best, -1.0), 1.0)
+
+
+class Absolute(EpsilonInsensitive):
+    """|a|: least absolute deviations, the epsilon-insensitive loss that is never insensitive.
+
+    >>> Absolute().value(-2.0)
+    2.0
+    """
+
+    __slots__ = ()
+    allowed = {"epsilon": (-TINY, TINY, "0")}
+
+    def __new__(cls, epsilon: float = 0.0) -> Absolute:
+        return super().__new__(cls, epsilon)
 
 
 class Quantile(NamedTuple):

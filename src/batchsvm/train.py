@@ -103,8 +103,8 @@ class Run:
                 )
                 self._seconds += perf_counter() - began
                 status = self._certify()
-                if estimate <= target:  # too hopeful: ask for as much less as it was off
-                    target *= 0.9 * min(1.0, estimate / max(self._records[-1][6], estimate))
+                if estimate <= target:  # it was too hopeful
+                    target /= 2
             averaging.restart()
         return status
 

@@ -123,7 +123,9 @@ def sdca_aggressive(
 
 
 @Kernel
-def pegasos(rows, examples, loss, v, sampler, averaging, lam, share, radius, shrink, t, iterations):
+def pegasos(
+    rows, examples, loss, v, counts, sampler, averaging, lam, share, radius, shrink, t, iterations
+):
     """Algorithm 1 from iteration t + 1 on; share = n/(N b)."""
     b = sampler.batch_size
     chi = np.empty(b)
@@ -136,6 +138,8 @@ def pegasos(rows, examples, loss, v, sampler, averaging, lam, share, radius, shr
         scale = shrink / (lam * max(t, 1))
         start = sampler.draw()
         averaging.observe(scale)
+        if projects:
+            averaging.observe_primal(scale, v)
         for k in range(b):
             i = sampler.order[start + k]
             sign = np.copysign(1.0, examples[i].signed_weight)
@@ -148,6 +152,7 @@ def pegasos(rows, examples, loss, v, sampler, averaging, lam, share, radius, shr
                 averaging.note(i, change)
                 c = share * examples[i].signed_weight * change
                 if projects:
+                    counts[i] += chi[k]
                     norm2 += rows.add_norm2(i, c, v)
                 else:
                     rows.add(i, c, v)
@@ -182,8 +187,8 @@ def run(
 def _run_pegasos(problem: Problem, state: PegasosState, sampler: Sampler, count: int) -> None:
     share = problem.n / (problem.total_weight * sampler.batch_size)
     state.shrink = pegasos(
-        problem.rows, problem.examples, problem.loss, state.v, sampler, state.averaging,
-        problem.lam, share, problem.radius, state.shrink, state.iteration, count,
+        problem.rows, problem.examples, problem.loss, state.v, state.counts, sampler,
+        state.averaging, problem.lam, share, problem.radius, state.shrink, state.iteration, count,
     )  # fmt: skip
     state.iteration += count
 

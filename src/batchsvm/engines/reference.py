@@ -109,11 +109,15 @@ def _pegasos_iteration(problem: Problem, state: PegasosState, A: np.ndarray, X: 
     scale, b = state.scale, A.size
     state.averaging.observe(scale)
     w = scale * state.v
+    if state.counts.size:
+        state.averaging.observe_primal(scale, state.v)
     chi = -problem.loss.subgradient(sign * (X @ w) - offset)
     gradient = X.T @ (problem.n / problem.total_weight * weight * chi * sign) / b
     w = (1 - 1 / t) * w + gradient / (lam * t)
     for i, x in zip(A, chi / state.shrink, strict=True):
         problem.examples["alpha"][i] += x
+        if state.counts.size:
+            state.counts[i] += x * state.shrink
         state.averaging.note(i, x)
     norm = float(np.linalg.norm(w))
     if norm > problem.radius:

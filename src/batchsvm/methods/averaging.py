@@ -9,6 +9,9 @@ Both methods move a vector g with one entry an example, and their iterate is sca
 
 it equals  S_T g_T - D_T M.  Only entries in the batch are touched.  The averaged w is
 w(averaged alpha), and is computed from it when a certificate is made.
+
+Projections break this: they shrink the scale so fast that S_T g_T - D_T M cancels to
+nothing.  A projected run averages w itself, at O(d) an iteration.
 """
 
 from __future__ import annotations
@@ -30,11 +33,15 @@ def observe(self, scale): ...
 
 
 @struct_method
+def observe_primal(self, scale, v): ...
+
+
+@struct_method
 def note(self, i, change): ...
 
 
 class Averaging(NamedTuple):
-    """A running average; one with an empty `moment` is switched off.
+    """A running average; one with `moment` and `primal` empty is switched off.
 
     "tail"   plain mean since the last restart: the output of Algorithm 1, and the
              averaged alpha of Theorem 2
@@ -42,13 +49,14 @@ class Averaging(NamedTuple):
     """
 
     moment: np.ndarray
+    primal: np.ndarray  # sum or mean of the w's themselves, in a projected run
     sums: np.ndarray  # weight, discount, number of iterates seen
     keep: float
     share: float
 
     @property
     def on(self) -> bool:
-        return self.moment.size > 0
+        return self.moment.size + self.primal.size > 0
 
     @property
     def has_mean(self) -> bool:
@@ -61,7 +69,7 @@ class Averaging(NamedTuple):
 
     def observe(self, scale):
         """See the iterate scale * g, before the step that changes it."""
-        if self.moment.size > 0:
+        if self.moment.size + self.primal.size > 0:
             self.sums[_WEIGHT] = self.keep * self.sums[_WEIGHT] + self.share * scale
             self.sums[_DISCOUNT] *= self.keep
             self.sums[_COUNT] += 1.0
@@ -69,6 +77,11 @@ class Averaging(NamedTuple):
                 for i in range(self.moment.size):
                     self.moment[i] *= self.sums[_DISCOUNT]
                 self.sums[_DISCOUNT] = 1.0
+
+    def observe_primal(self, scale, v):
+        """See the iterate w = scale * v itself."""
+        for j in range(self.primal.size):
+            self.primal[j] = self.keep * self.primal[j] + self.share * scale * v[j]
 
     def note(self, i, change):
         """Entry i of g changes by this much."""
@@ -79,6 +92,7 @@ class Averaging(NamedTuple):
         """Forget a tail's iterates; a decaying average forgets by itself."""
         if self.on and self.is_tail:
             self.moment[:] = 0.0
+            self.primal[:] = 0.0
             self.sums[:] = 0.0, 1.0, 0.0
 
     def mean(self, g: np.ndarray, start: int, stop: int) -> np.ndarray:
@@ -86,10 +100,25 @@ class Averaging(NamedTuple):
         total = self.sums[_WEIGHT] * g - self.sums[_DISCOUNT] * self.moment[start:stop]
         return total / self.sums[_COUNT] if self.is_tail else total
 
+    def primal_mean(self) -> np.ndarray:
+        """The average w of a projected run."""
+        return self.primal / self.sums[_COUNT] if self.is_tail else self.primal.copy()
 
-def make_averaging(averaging: str | None, n: int, scale: float) -> Averaging:
-    """An average over n examples whose first iterate has this scale."""
-    if averaging == "tail":
-        return Averaging(np.zeros(n), np.array([0.0, 1.0, 0.0]), keep=1.0, share=1.0)
-    size = n if averaging == "decay" else 0
-    return Averaging(np.zeros(size), np.array([scale, 1.0, 0.0]), keep=0.9, share=0.1)
+
+def make_averaging(
+    averaging: str | None, n: int, scale: float, w: np.ndarray | None = None
+) -> Averaging:
+    """An average over n examples whose first iterate has this scale.
+
+    With w, the first iterate of a projected run, it is w itself that is averaged.
+    """
+    tail = averaging == "tail"
+    moment, primal = np.zeros(0), np.zeros(0)
+    if averaging is not None:
+        if w is None:
+            moment = np.zeros(n)
+        else:
+            primal = np.zeros(w.size) if tail else w.copy()
+    if tail:
+        return Averaging(moment, primal, np.array([0.0, 1.0, 0.0]), keep=1.0, share=1.0)
+    return Averaging(moment, primal, np.array([scale, 1.0, 0.0]), keep=0.9, share=0.1)

@@ -10,8 +10,9 @@ optionally followed by the projection onto ||w|| <= radius (Section 6).
 What is kept is the sum alone: w_{t+1} = shrink v / (lam t), where v only ever *adds*
 rows, so that a sparse step costs its non-zeros, and shrink is 1 unless a projection was
 made.  v is n/(N b) sum_i c_i g_i s_i x_i with g_i the (weighted) number of times that i
-was in A^+.  This is w(alpha) for alpha_i = c_i n g_i shrink / (b t), and that alpha, put
-into its box, certifies the primal method like the dual ones.
+was in A^+.  This is w(alpha) for alpha_i = c_i n g_i / (b t), the mean of the chi_i so far,
+and that alpha, put into its box, certifies the primal method like the dual ones.  In a
+projected run g_i is not that mean any more, and the counts are kept beside it.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class PegasosState:
 
     problem: Problem
     v: np.ndarray
+    counts: np.ndarray  # sum of the chi_i in a projected run, else empty
     averaging: Averaging
     batch_size: int
     shrink: float = 1.0
@@ -66,24 +68,27 @@ class PegasosState:
         return self.shrink / (self.problem.lam * max(self.iteration, 1))
 
     def _relative_alpha(self, start: int, stop: int) -> np.ndarray:
-        """alpha / c, before it is put into the box: w is w(alpha) for this one."""
+        """alpha / c, before it is put into the box."""
         problem = self.problem
+        unit = problem.n / self.batch_size
+        if self.counts.size:
+            return self.counts[start:stop] * (unit / max(self.iteration, 1))
         g = problem.examples["alpha"][start:stop]
         scaled = self.averaging.mean(g, start, stop) if self.averaging.has_mean else self.scale * g
-        return scaled * (problem.lam * problem.n / self.batch_size)
+        return scaled * (problem.lam * unit)
 
     def alpha_of(self, start: int, stop: int) -> np.ndarray:
         """A block of the dual point, inside the box."""
-        problem = self.problem
-        relative = np.clip(
-            self._relative_alpha(start, stop), problem.loss.lower, problem.loss.upper
-        )
-        return relative * problem.weights(start, stop)
+        loss = self.problem.loss
+        relative = np.clip(self._relative_alpha(start, stop), loss.lower, loss.upper)
+        return relative * self.problem.weights(start, stop)
 
     def primal_point(self) -> np.ndarray:
         """w, or the average of the w's where one is kept."""
         if not self.averaging.has_mean:
             return self.scale * self.v
+        if self.counts.size:
+            return self.averaging.primal_mean()
         weights = self.problem.weights
         return self.problem.w_of_alpha(
             lambda start, stop: self._relative_alpha(start, stop) * weights(start, stop)
@@ -109,5 +114,7 @@ def start_pegasos(
         problem.set_alpha(alpha)
         problem.examples["alpha"] *= batch_size * iteration / problem.n
         v = problem.confine(problem.w_of_alpha(lambda start, stop: alpha[start:stop])) / scale
-    averages = make_averaging(averaging, problem.n, scale)
-    return PegasosState(problem, v, averages, batch_size, iteration=iteration)
+    projects = np.isfinite(problem.radius)
+    counts = problem.examples["alpha"].copy() if projects else np.zeros(0)
+    averages = make_averaging(averaging, problem.n, scale, scale * v if projects else None)
+    return PegasosState(problem, v, counts, averages, batch_size, iteration=iteration)

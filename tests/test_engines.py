@@ -1,0 +1,90 @@
+"""The compiled engine against its oracle, seed by seed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from batchsvm.methods import METHODS, Aggressive, Pegasos
+from conftest import FORMATS, toy
+from test_methods import LAM, quietly
+
+
+def assert_same_run(X, y, epochs=2, rtol=1e-9, **kwargs):
+    # Few epochs: at the optimum only rounding moves, and beta follows that noise.
+    ours, oracle = (
+        quietly(X, y, tol=0, max_epochs=epochs, random_state=11, engine=engine, **kwargs)
+        for engine in ("cpu", "reference")
+    )
+    np.testing.assert_allclose(ours.w, oracle.w, rtol=rtol, atol=rtol / 100)
+    np.testing.assert_allclose(ours.alpha, oracle.alpha, rtol=rtol, atol=rtol / 100)
+    for column in ("iteration", "epoch", "beta", "refused", "primal", "dual"):
+        np.testing.assert_allclose(
+            getattr(ours.history, column),
+            getattr(oracle.history, column),
+            rtol=rtol,
+            atol=rtol / 100,
+        )
+    return ours
+
+
+@pytest.mark.parametrize("batch_size", [1, 7])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_and_loss(method, loss_name, batch_size):
+    X, y = toy(loss_name)
+    assert_same_run(X, y, loss=loss_name, lam=LAM, method=method, batch_size=batch_size)
+
+
+@pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
+@pytest.mark.parametrize("method", METHODS)
+def test_every_format(method, form):
+    X, y = toy("hinge")
+    assert_same_run(form(X), y, lam=LAM, method=method, batch_size=7)
+
+
+@pytest.mark.parametrize("sampling", ["permutation", "subsets"])
+@pytest.mark.parametrize("averaging", [None, "tail", "decay"])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_sampling_and_averaging(method, averaging, sampling):
+    X, y = toy("logistic")
+    weights = np.random.default_rng(0).random(len(y)) * (np.arange(len(y)) % 5 > 0)
+    assert_same_run(
+        X,
+        y,
+        epochs=12,
+        rtol=1e-7,
+        loss="logistic",
+        lam=LAM,
+        method=METHODS[method](sampling=sampling),
+        batch_size=7,
+        averaging=averaging,
+        sample_weight=weights,
+    )
+
+
+def test_aggressive_refuses_the_same_steps():
+    rng = np.random.default_rng(27)
+    X = 1.0 + rng.normal(size=(60, 1))
+    y = np.where(rng.random(60) < 0.5, 1.0, -1.0)
+    run = assert_same_run(X, y, lam=5e-4, method=Aggressive(), batch_size=12, epochs=10)
+    assert run.history.refused[-1] > 0
+
+
+@pytest.mark.parametrize("averaging", [None, "tail", "decay"])
+def test_projection(averaging):
+    X, y = toy("hinge")
+    method = Pegasos(radius=0.7)
+    assert_same_run(X, y, lam=LAM, method=method, batch_size=3, epochs=20, averaging=averaging)
+
+
+def test_long_decaying_averages_do_not_underflow():
+    # 0.9 to the number of iterations leaves the range of float64 after about 7000.
+    X, y = toy("hinge")
+    assert_same_run(X, y, lam=LAM, method="safe", batch_size=1, averaging="decay", epochs=150)
+
+
+def test_warm_starts():
+    X, y = toy("hinge")
+    first = quietly(X, y, lam=LAM, tol=0, max_epochs=2, random_state=0)
+    for method in METHODS:
+        assert_same_run(X, y, lam=LAM, method=method, batch_size=5, initial=first)
