@@ -76,7 +76,7 @@ def dual_step(self, alpha, a, q): ...
 class Hinge(NamedTuple):
     """max(0, margin - a): the support vector machine; margin 1 is the loss of the paper.
 
-    >>> Hinge().value(0.25)
+    >>> float(Hinge().value(0.25))
     0.75
     """
 
@@ -104,7 +104,7 @@ class Hinge(NamedTuple):
 class SmoothedHinge(NamedTuple):
     """The hinge with its kink rounded off by a parabola of width `smoothing`.
 
-    >>> SmoothedHinge(smoothing=0.5).value(0.75)
+    >>> float(SmoothedHinge(smoothing=0.5).value(0.75))
     0.0625
     """
 
@@ -134,7 +134,7 @@ class SmoothedHinge(NamedTuple):
 class SquaredHinge(NamedTuple):
     """max(0, margin - a)^2, the default of scikit-learn's LinearSVC.  Not Lipschitz.
 
-    >>> SquaredHinge().value(-1.0)
+    >>> float(SquaredHinge().value(-1.0))
     4.0
     """
 
@@ -209,7 +209,7 @@ class Logistic(NamedTuple):
 class EpsilonInsensitive(NamedTuple):
     """max(0, |a| - epsilon): support vector regression.
 
-    >>> EpsilonInsensitive(epsilon=0.5).value(-2.0)
+    >>> float(EpsilonInsensitive(epsilon=0.5).value(-2.0))
     1.5
     """
 
@@ -239,7 +239,7 @@ class EpsilonInsensitive(NamedTuple):
 class Absolute(EpsilonInsensitive):
     """|a|: least absolute deviations, the epsilon-insensitive loss that is never insensitive.
 
-    >>> Absolute().value(-2.0)
+    >>> float(Absolute().value(-2.0))
     2.0
     """
 
@@ -253,7 +253,7 @@ class Absolute(EpsilonInsensitive):
 class Quantile(NamedTuple):
     """The pinball loss, whose minimiser is the conditional `quantile` of y.
 
-    >>> Quantile(quantile=0.75).value(-2.0)
+    >>> float(Quantile(quantile=0.75).value(-2.0))
     1.5
     """
 
@@ -290,7 +290,7 @@ class Quantile(NamedTuple):
 class Huber(NamedTuple):
     """a^2/2 near zero and delta |a| - delta^2/2 from |a| = `delta` on.
 
-    >>> Huber(delta=1.0).value(-2.0)
+    >>> float(Huber(delta=1.0).value(-2.0))
     1.5
     """
 

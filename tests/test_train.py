@@ -1,0 +1,233 @@
+"""The loop: history, checkpoints, warm starts, interruptions, warnings, memory."""
+
+from __future__ import annotations
+
+import pickle
+import tracemalloc
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+import batchsvm
+from batchsvm import train
+from batchsvm.losses import LOSSES
+from batchsvm.methods import METHODS
+from batchsvm.solution import Status
+from conftest import toy
+from test_methods import LAM, quietly
+
+X, Y = toy("hinge")
+
+
+def test_history():
+    solution = quietly(X, Y, lam=1e-3, method="aggressive", batch_size=10, tol=1e-5, max_epochs=900)
+    history = solution.history
+    size = len(history)
+    assert size > 4
+    for name in vars(history):
+        assert getattr(history, name).shape == (size,)
+    assert history.iteration[0] == history.seconds[0] == 0
+    assert history.primal[0] == 1.0
+    assert history.dual[0] == 0.0
+    np.testing.assert_allclose(history.gap, history.primal - history.dual, atol=1e-15)
+    np.testing.assert_allclose(history.epoch, history.iteration * 10 / 60)
+    for name in ("iteration", "seconds", "certify_seconds", "refused"):
+        assert np.all(np.diff(getattr(history, name)) >= 0), name
+    assert solution.certificate.gap == history.gap.min()
+    assert history.certify_seconds[-1] > 0
+
+
+def test_checkpoints_grow_geometrically_and_cost_a_tenth():
+    at = list(train.checkpoints(100_000, per_epoch=100, tail=False))
+    assert at[-1] == 100_000
+    gaps = np.diff([0, *at[:-1]])
+    assert np.all(np.diff(gaps) >= -1)
+    assert gaps[-1] > 10 * gaps[0]
+    # A certificate costs about half an epoch (benchmarks/run.py measures it).
+    for count, iteration in enumerate(at, start=1):
+        assert 0.5 * count <= 0.1 * iteration / 100 + 1e-9
+
+
+@pytest.mark.parametrize("iterations", [1, 2, 7, 999, 12345])
+@pytest.mark.parametrize("tail", [False, True])
+def test_checkpoints_end_at_the_last_iteration(iterations, tail):
+    at = list(train.checkpoints(iterations, per_epoch=10, tail=tail))
+    assert at[-1] == iterations
+    assert np.all(np.diff([0, *at]) > 0)
+    if tail:
+        assert all(half == whole // 2 for half, whole in pairwise(at))
+
+
+def test_max_epochs_is_kept_to():
+    for b in (1, 7, 60):
+        solution = quietly(X, Y, lam=1e-5, method="safe", batch_size=b, tol=0, max_epochs=2.5)
+        assert solution.history.iteration[-1] == int(np.ceil(2.5 * 60 / b))
+        assert solution.status is Status.MAX_EPOCHS
+
+
+def test_a_fit_that_falls_short_warns_with_its_gap_and_what_to_try():
+    for method, advice in [
+        ("pegasos", 'method="auto"'),
+        ("naive", 'method="aggressive"'),
+        ("safe", "smaller batch_size"),
+    ]:
+        with pytest.warns(ConvergenceWarning, match=advice) as caught:
+            solution = batchsvm.fit(X, Y, lam=1e-4, method=method, batch_size=30, max_epochs=1)
+        assert f"{solution.certificate.relative_gap:.3g} of P(0)" in str(caught[0].message)
+        assert caught[0].filename == __file__
+    with pytest.warns(ConvergenceWarning, match="scale the columns"):
+        batchsvm.fit(X, Y, lam=1e-6, max_epochs=1)
+
+
+def test_a_fit_that_converges_is_silent(capfd):
+    batchsvm.fit(X, Y, lam=LAM)
+    capfd.readouterr()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        batchsvm.fit(X, Y, lam=LAM)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_tol_below_rounding_stops_at_rounding():
+    with pytest.warns(ConvergenceWarning, match="below its own rounding error"):
+        solution = batchsvm.fit(X, Y, "huber", LAM, tol=0, max_epochs=10**6)
+    assert solution.status is Status.PRECISION
+    assert solution.certificate.gap <= solution.certificate.rounding
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_warm_start_goes_on_where_it_stopped(method, loss_name):
+    lam = 1.0 if loss_name == "squared_hinge" else LAM
+    data, y = toy(loss_name)
+    far = batchsvm.fit(data, y, loss_name, lam, tol=1e-5, max_epochs=5000, random_state=0)
+    for initial in (far, (far.w, far.alpha)):
+        again = quietly(
+            data, y, loss_name, lam, method, 4, tol=1e-5, initial=initial, random_state=1
+        )
+        assert again.status.converged
+        assert again.history.iteration.tolist() == [0]  # nothing was left to do
+        np.testing.assert_allclose(again.w, far.w, atol=1e-12)
+    closer = quietly(
+        data, y, loss_name, lam, "auto", tol=1e-8, initial=far, max_epochs=50_000, random_state=1
+    )
+    assert closer.history.gap[0] == pytest.approx(far.certificate.gap, abs=1e-12)
+    assert closer.status.converged
+
+
+def test_warm_start_along_a_path_of_lam():
+    cold = batchsvm.fit(X, Y, lam=0.01, tol=1e-4, random_state=0)
+    near = batchsvm.fit(X, Y, lam=0.011, tol=1e-4, random_state=0)
+    warm = batchsvm.fit(X, Y, lam=0.01, tol=1e-4, initial=near, random_state=0)
+    assert warm.history.gap[0] < cold.history.gap[0]
+    assert warm.certificate.relative_gap <= 1e-4
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_ctrl_c_returns_the_best_certified_point(method):
+    def press(checkpoint):
+        if checkpoint.iteration > 0:
+            raise KeyboardInterrupt
+
+    solution = batchsvm.fit(X, Y, lam=1e-3, method=method, tol=0, callback=press, random_state=0)
+    assert solution.status is Status.INTERRUPTED
+    assert "best certified" in solution.status.value
+    again = batchsvm.certify(X, Y, solution.w, solution.alpha, lam=1e-3)
+    assert again == solution.certificate
+
+
+def test_ctrl_c_between_two_certificates(monkeypatch):
+    calls = []
+
+    def engine(problem, method, state, sampler, stop, target):
+        if len(calls) == 2:
+            state.w[:] = np.nan  # whatever was under way is not what is returned
+            raise KeyboardInterrupt
+        calls.append(stop)
+        return batchsvm.engines.cpu.run(problem, method, state, sampler, stop, target)
+
+    monkeypatch.setitem(batchsvm.engines.ENGINES, "cpu", engine)
+    solution = batchsvm.fit(X, Y, lam=1e-4, tol=1e-9, random_state=0)
+    assert solution.status is Status.INTERRUPTED
+    assert np.isfinite(solution.w).all()
+    assert len(solution.history) == 3
+    assert solution.certificate.gap == solution.history.gap.min()
+
+
+def test_a_callback_sees_every_certificate_and_can_stop():
+    seen = []
+
+    def callback(checkpoint):
+        seen.append(checkpoint)
+        return checkpoint.certificate.relative_gap < 0.2
+
+    solution = batchsvm.fit(X, Y, lam=1e-4, tol=1e-9, callback=callback, random_state=0)
+    assert solution.status is Status.STOPPED
+    assert len(seen) == len(solution.history)
+    assert [c.certificate.gap for c in seen] == solution.history.gap.tolist()
+    assert seen[-1].certificate == solution.certificate
+
+
+def test_the_best_certified_point_is_returned_not_the_last():
+    rng = np.random.default_rng(27)
+    data = 1.0 + rng.normal(size=(60, 1))
+    y = np.where(rng.random(60) < 0.5, 1.0, -1.0)
+    solution = quietly(
+        data, y, lam=5e-4, method="aggressive", batch_size=12, max_epochs=30, random_state=11
+    )
+    assert solution.history.gap[-1] > solution.history.gap.min() == solution.certificate.gap
+    assert batchsvm.certify(data, y, solution.w, solution.alpha, lam=5e-4) == solution.certificate
+
+
+def test_solutions_survive_pickling():
+    solution = batchsvm.fit(X, Y, lam=LAM, method="safe", random_state=0)
+    again = pickle.loads(pickle.dumps(solution))
+    np.testing.assert_array_equal(again.w, solution.w)
+    assert again.certificate == solution.certificate
+    assert again.status is solution.status
+    assert again.loss == solution.loss
+    assert str(again.plan) == str(solution.plan)
+
+
+def text_like(n, d, seed=0):
+    rng = np.random.default_rng(seed)
+    data = sp.random_array((n, d), density=20 / d, format="csr", rng=rng)
+    return data, np.where(rng.random(n) < 0.5, 1.0, -1.0)
+
+
+@pytest.mark.parametrize(("n", "d"), [(200_000, 300), (2_000, 400_000)])
+@pytest.mark.parametrize("method", METHODS)
+def test_memory_is_six_vectors_beside_the_data(method, n, d):
+    data, y = text_like(n, d)
+    arguments = {"lam": 1e-3, "tol": 0, "max_epochs": 1, "batch_size": 8, "random_state": 0}
+    quietly(data[:50], y[:50], method=method, **arguments)  # compile outside the measurement
+    tracemalloc.start()
+    quietly(data, y, method=method, **arguments)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # Blocks of rows and the sample that sigma^2 is measured on do not grow with the data.
+    assert peak <= 8 * 6 * (n + d) + 2**21
+
+
+def test_the_work_of_an_iteration_does_not_grow_with_the_columns():
+    # No O(d): the kernels touch nothing outside the rows they visit.
+    from batchsvm.engines import cpu
+    from batchsvm.methods import Aggressive, Safe, start_dual
+    from batchsvm.problem import make_problem
+    from batchsvm.sampling import make_sampler
+
+    d = 50_000
+    data = sp.csr_array(sp.random_array((40, 30), density=0.3, rng=np.random.default_rng(0)))
+    data.resize((40, d))
+    y = np.where(np.arange(40) % 2, 1.0, -1.0)
+    for method in (Safe(), Aggressive()):
+        problem = make_problem(batchsvm.inputs.read_rows(data), y, LOSSES["hinge"](), 0.01)
+        state = start_dual(method, problem, 4, 2.0, None, None)
+        state.w[30:] = np.nan  # any pass over all of w would spread this
+        cpu.run(problem, method, state, make_sampler("permutation", 40, 4, 0), 50, 0.0)
+        assert np.isfinite(state.w[:30]).all()
+        assert np.isfinite(problem.examples["alpha"]).all()
+        assert np.isnan(state.w[30:]).all()
