@@ -73,6 +73,11 @@ BAD = {
     "n_jobs": ({"n_jobs": 0}, "n_jobs must be a positive integer, or -1 for all cores, not 0"),
     "seed": ({"random_state": -1}, "random_state must be None, an integer.* not -1"),
     "callback": ({"callback": 3}, "callback must be callable or None, not 3"),
+    "checkpoints": ({"checkpoints": [3, 2]}, "checkpoints must be 'auto' or increasing positive"),
+    "no checkpoint": ({"checkpoints": []}, "checkpoints must be 'auto' or increasing positive"),
+    "checkpoint 0": ({"checkpoints": [0, 1]}, "checkpoints must be 'auto' or increasing positive"),
+    "checkpoints text": ({"checkpoints": "atuo"}, "checkpoints must be .* did you mean 'auto'"),
+    "tail": ({"checkpoints": [1], "averaging": "tail"}, "checkpoints must be 'auto' with"),
     "engine": ({"engine": "cuda"}, "engine must be one of 'cpu', 'reference', not 'cuda'"),
     "initial": ({"initial": 3}, "initial must be a Solution or a pair"),
     "initial w": ({"initial": (np.zeros(5), np.zeros(60))}, r"w of initial must have shape \(6,\)"),
@@ -228,11 +233,21 @@ def test_other_formats_are_converted_with_a_message(data, words):
     np.testing.assert_allclose(converted.w, plain.w, atol=1e-12)
 
 
-def test_unsorted_and_repeated_indices_are_put_in_order():
+def test_unsorted_indices_are_used_in_place():
+    scrambled = sp.csr_array(
+        (np.array([1.0, 2.0, 3.0, 1.0]), np.array([2, 0, 1, 0]), np.array([0, 2, 4])), shape=(2, 3)
+    )
+    assert np.shares_memory(batchsvm.inputs.read_rows(scrambled).values, scrambled.data)
+    solution = batchsvm.fit(scrambled, [1, -1], lam=0.1, random_state=0)
+    plain = batchsvm.fit(scrambled.toarray(), [1, -1], lam=0.1, random_state=0)
+    np.testing.assert_allclose(solution.w, plain.w)
+
+
+def test_repeated_indices_are_summed_in_a_copy():
     scrambled = sp.csr_array(
         (np.array([1.0, 2.0, 3.0, 1.0]), np.array([2, 0, 1, 1]), np.array([0, 2, 4])), shape=(2, 3)
     )
-    with pytest.warns(DataConversionWarning, match="unsorted or repeated"):
+    with pytest.warns(DataConversionWarning, match="repeated indices"):
         solution = batchsvm.fit(scrambled, [1, -1], lam=0.1, random_state=0)
     plain = batchsvm.fit(scrambled.toarray(), [1, -1], lam=0.1, random_state=0)
     np.testing.assert_allclose(solution.w, plain.w)

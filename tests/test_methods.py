@@ -108,7 +108,17 @@ def test_generators_and_random_states_seed_a_run():
     for make in (np.random.default_rng, np.random.RandomState):
         one, two = (batchsvm.fit(X, y, lam=LAM, random_state=make(3)) for _ in range(2))
         np.testing.assert_array_equal(one.w, two.w)
-    assert batchsvm.fit(X, y, lam=LAM).status.converged
+
+
+def test_without_a_seed_runs_differ():
+    import importlib.util
+
+    from batchsvm import inputs
+
+    spec = importlib.util.find_spec(inputs.__name__)
+    fresh = importlib.util.module_from_spec(spec)  # conftest.py seeds the other one
+    spec.loader.exec_module(fresh)
+    assert fresh.read_seed(None) != fresh.read_seed(None)
 
 
 @pytest.mark.parametrize("method", ["naive", "safe", "aggressive"])

@@ -62,6 +62,17 @@ def test_checkpoints_end_at_the_last_iteration(iterations, tail):
         assert all(half == whole // 2 for half, whole in pairwise(at))
 
 
+def test_certificates_can_be_asked_for_by_iteration():
+    asked = [1, 2, 5, 17, 40, 1000]
+    solution = quietly(
+        X, Y, lam=1e-3, method="safe", batch_size=6, tol=1e-6, max_epochs=30, checkpoints=asked
+    )
+    assert solution.history.iteration.tolist() == [0, 1, 2, 5, 17, 40, 300]
+    solution = quietly(X, Y, lam=LAM, tol=0.5, checkpoints=np.arange(1, 9))
+    assert solution.status.converged
+    assert solution.history.gap[-1] <= 0.5 < solution.history.gap[-2]
+
+
 def test_max_epochs_is_kept_to():
     for b in (1, 7, 60):
         solution = quietly(X, Y, lam=1e-5, method="safe", batch_size=b, tol=0, max_epochs=2.5)
@@ -94,7 +105,7 @@ def test_a_fit_that_converges_is_silent(capfd):
 
 def test_a_tol_below_rounding_stops_at_rounding():
     with pytest.warns(ConvergenceWarning, match="below its own rounding error"):
-        solution = batchsvm.fit(X, Y, "huber", LAM, tol=0, max_epochs=10**6)
+        solution = batchsvm.fit(X, Y, "huber", LAM, tol=0, max_epochs=10**6, random_state=0)
     assert solution.status is Status.PRECISION
     assert solution.certificate.gap <= solution.certificate.rounding
 
@@ -203,7 +214,7 @@ def text_like(n, d, seed=0):
 def test_memory_is_six_vectors_beside_the_data(method, n, d):
     data, y = text_like(n, d)
     arguments = {"lam": 1e-3, "tol": 0, "max_epochs": 1, "batch_size": 8, "random_state": 0}
-    quietly(data[:50], y[:50], method=method, **arguments)  # compile outside the measurement
+    quietly(data[:1000], y[:1000], method=method, **arguments)  # compile what will be used
     tracemalloc.start()
     quietly(data, y, method=method, **arguments)
     peak = tracemalloc.get_traced_memory()[1]

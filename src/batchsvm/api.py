@@ -54,6 +54,7 @@ def fit(
     random_state: Any = None,
     callback: Callback | None = None,
     *,
+    checkpoints: Any = "auto",
     engine: str = "cpu",
 ) -> Solution:
     """Train a linear model, and certify how good it is.
@@ -95,6 +96,10 @@ def fit(
         The same seed gives the same run.
     callback : callable, optional
         Called with a `Checkpoint` after each certificate; returning True stops.
+    checkpoints : "auto" or increasing integers
+        The iterations after which to certify.  "auto" lets the distances grow, so that
+        certificates take a tenth of a long run, and certifies at once when an estimate
+        of the gap is within tol.
     engine : {"cpu", "reference"}
         Compiled code, or plain NumPy (slow; the oracle of the tests).
 
@@ -118,6 +123,7 @@ def fit(
     tol = inputs.number("tol", tol, "a number that is not negative", -1e-300)
     max_epochs = inputs.number("max_epochs", max_epochs, "a positive number", 0.0)
     averaging = inputs.read_averaging(averaging)
+    asked = inputs.read_checkpoints(checkpoints, averaging)
     jobs = inputs.read_jobs(n_jobs)
     seed = inputs.read_seed(random_state)
     inputs.choice("engine", engine, ENGINES)
@@ -146,7 +152,7 @@ def fit(
         beta = beta_b(b, n, plan.sigma2)
         state = start_dual(chosen, problem, b, beta, averaging, alpha)
     run = Run(problem, chosen, state, sampler, ENGINES[engine], tol, jobs, callback)
-    certificate = run.train(ceil(max_epochs * n / b), warm=alpha is not None)
+    certificate = run.train(ceil(max_epochs * n / b), alpha is not None, asked)
     solution = Solution(
         run.w, run.alpha, certificate, run.history(), run.status, plan, classes, loss, lam,
         chosen, b,

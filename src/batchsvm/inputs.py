@@ -9,6 +9,7 @@ import difflib
 import os
 import warnings
 from collections.abc import Iterable
+from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
 
@@ -17,7 +18,7 @@ import scipy.sparse
 
 from batchsvm.losses import LOSSES, Loss
 from batchsvm.methods import AVERAGINGS, METHODS, STEPS, Aggressive, DualMethod, Method, Pegasos
-from batchsvm.rows import CSR, Dense, Rows, indices_increase, unsigned
+from batchsvm.rows import CSR, Dense, Rows, indices_are_distinct, indices_increase, unsigned
 from batchsvm.sampling import SAMPLINGS
 
 _LOSS_NEEDS = (
@@ -91,6 +92,27 @@ def read_method(method: Any) -> Method | None:
     return method
 
 
+def read_checkpoints(checkpoints: Any, averaging: str | None) -> list[int] | None:
+    """The iterations to certify after, or None for our own choice."""
+    if isinstance(checkpoints, str):
+        choice("checkpoints", checkpoints, ["auto"])
+        return None
+    try:
+        at = [int(iteration) for iteration in checkpoints]
+    except (TypeError, ValueError):
+        at = []
+    if not at or at[0] < 1 or any(a >= b for a, b in pairwise(at)):
+        raise ValueError(
+            f"checkpoints must be 'auto' or increasing positive integers, not {checkpoints!r}"
+        )
+    if averaging == "tail":
+        raise ValueError(
+            "checkpoints must be 'auto' with averaging='tail', which is certified after T, T/2,"
+            f" T/4, ... iterations, not {checkpoints!r}"
+        )
+    return at
+
+
 def read_averaging(averaging: str | None) -> str | None:
     choice("averaging", averaging, AVERAGINGS)
     return averaging
@@ -153,9 +175,10 @@ def _read_csr(X: Any) -> CSR:
         _tell_conversion("X", X.format.upper(), "CSR")
         X = X.tocsr()
     indices, starts = unsigned(X.indices), unsigned(X.indptr)
-    if not indices_increase(indices, starts, X.shape[1]):
+    parts = indices, starts, X.shape[1]
+    if not (indices_increase(*parts) or indices_are_distinct(*parts)):
         X.check_format(full_check=True)
-        _tell_conversion("X", "CSR with unsorted or repeated indices", "canonical CSR")
+        _tell_conversion("X", "CSR with repeated indices", "canonical CSR")
         X = X.copy()
         X.sum_duplicates()
         indices, starts = unsigned(X.indices), unsigned(X.indptr)

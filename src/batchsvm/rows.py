@@ -114,7 +114,7 @@ class Dense(NamedTuple):
 
 
 class CSR(NamedTuple):
-    """Rows of a compressed sparse matrix; each row's indices increase strictly.
+    """Rows of a compressed sparse matrix; no row has an index twice.
 
     The index arrays are seen as unsigned, which spares a test for negative indices at
     every non-zero.
@@ -206,6 +206,19 @@ def indices_increase(indices, starts, columns):
             if index <= previous or index >= columns:
                 return False
             previous = index
+    return True
+
+
+@Kernel
+def indices_are_distinct(indices, starts, columns):
+    """Whether no row has an index twice or beyond `columns`, in whatever order they are."""
+    last_row = np.full(columns, -1)
+    for i in range(starts.size - 1):
+        for k in range(starts[i], starts[i + 1]):
+            index = np.int64(indices[k])
+            if index < 0 or index >= columns or last_row[index] == i:
+                return False
+            last_row[index] = i
     return True
 
 

@@ -70,14 +70,15 @@ class Run:
         self._seconds = self._certify_seconds = 0.0
         self._first = self.state.iteration
 
-    def train(self, iterations: int, warm: bool) -> Certificate:
+    def train(self, iterations: int, warm: bool, asked: list[int] | None = None) -> Certificate:
         """Train until the relative gap is at most tol, or for so many iterations.
 
         Returns the certificate of (self.w, self.alpha), the best certified point; the
-        starting point is (0, 0) unless `warm`.
+        starting point is (0, 0) unless `warm`.  Certificates are made after the
+        iterations `asked` for, or when an estimate says that one is worth its price.
         """
         try:
-            self.status = self._loop(iterations, warm) or Status.MAX_EPOCHS
+            self.status = self._loop(iterations, warm, asked) or Status.MAX_EPOCHS
         except KeyboardInterrupt:
             if self.best is None:
                 raise
@@ -88,14 +89,18 @@ class Run:
     def history(self) -> History:
         return History(*(np.array(column) for column in zip(*self._records, strict=True)))
 
-    def _loop(self, iterations: int, warm: bool) -> Status | None:
+    def _loop(self, iterations: int, warm: bool, asked: list[int] | None) -> Status | None:
         state, averaging = self.state, self.state.averaging
         zero = certify_zero(self.problem)
         status = self._certify() if warm else self._record(zero, self.w)
+        if asked is None:
+            tail = averaging.on and averaging.is_tail
+            stops = checkpoints(iterations, self.problem.n / state.batch_size, tail)
+        else:
+            stops = iter([*(stop for stop in asked if stop < iterations), iterations])
         # The estimate is of the last iterate, so that it says nothing about an average.
-        target = -inf if averaging.on else self.tol * zero.primal
-        per_epoch = self.problem.n / state.batch_size
-        for stop in checkpoints(iterations, per_epoch, tail=averaging.on and averaging.is_tail):
+        target = -inf if averaging.on or asked else self.tol * zero.primal
+        for stop in stops:
             while status is None and state.iteration < self._first + stop:
                 began = perf_counter()
                 estimate = self.engine(
