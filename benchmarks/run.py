@@ -158,12 +158,18 @@ def start_up() -> None:
     console.print(table)
 
 
+SECTIONS = {"speed": speed, "certifying": certifying, "memory": memory}
+
+
 def main() -> None:
-    start_up()
+    """All sections, or those named on the command line."""
+    wanted = sys.argv[1:] or ["start_up", *SECTIONS]
+    if "start_up" in wanted:
+        start_up()
     sets = [load(name) for name in LAM]
-    speed(sets)
-    certifying(sets)
-    memory(sets)
+    for name, section in SECTIONS.items():
+        if name in wanted:
+            section(sets)
 
 
 if __name__ == "__main__":

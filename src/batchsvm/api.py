@@ -22,13 +22,12 @@ from batchsvm.methods import (
     start_pegasos,
 )
 from batchsvm.plan import Plan, make_plan
-from batchsvm.problem import Problem, make_problem
+from batchsvm.problem import Problem
 from batchsvm.rows import all_norms2
 from batchsvm.sampling import make_sampler
 from batchsvm.solution import Solution, Status
 from batchsvm.spectral import (
     FAILURE_PROBABILITY,
-    LANCZOS_STEPS,
     SAMPLED_ROWS,
     SIGMA2_METHODS,
     Sigma2,
@@ -130,16 +129,12 @@ def fit(
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be callable or None, not {callback!r}")
     rows = inputs.read_rows(X)
-    n, d = rows.shape
+    n = rows.shape[0]
     if batch_size != "auto":
         inputs.whole("batch_size", batch_size, 1, n, f"'auto' or from 1 to n = {n}")
-    target, classes = inputs.read_targets(y, n, loss)
-    weights = inputs.read_weights(sample_weight, n)
-    alpha = _read_initial(initial, n, d, weights, loss)
-
     radius = chosen.radius if isinstance(chosen, Pegasos) else inf
-    problem = make_problem(rows, target, loss, lam, weights, radius)
-    inputs.refuse_infinite(rows, problem.examples["norm2"])
+    problem, classes = inputs.read_problem(rows, y, loss, lam, sample_weight, radius)
+    alpha = _read_initial(initial, problem)
     chosen, plan = _settle(problem, chosen, batch_size, tol, seed)
     b = plan.batch_size
     _refuse_mismatch(problem, chosen, b)
@@ -192,17 +187,14 @@ def certify(
         radius = inputs.number("radius", radius, "a positive number", 0.0)
     rows = inputs.read_rows(X)
     n, d = rows.shape
-    target, _ = inputs.read_targets(y, n, loss)
-    weights = inputs.read_weights(sample_weight, n)
     w = inputs.read_vector("w", w, d)
     alpha = inputs.read_vector("alpha", alpha, n)
-    inputs.refuse_infeasible(alpha, weights, loss)
     if np.linalg.norm(w) > radius * (1 + 1e-9):
         raise ValueError(
             f"w must have norm at most radius = {radius!r}, not {float(np.linalg.norm(w))!r}"
         )
-    problem = make_problem(rows, target, loss, lam, weights, radius)
-    inputs.refuse_infinite(rows, problem.examples["norm2"])
+    problem, _ = inputs.read_problem(rows, y, loss, lam, sample_weight, radius)
+    inputs.refuse_infeasible(alpha, problem)
     return certify_point(problem, w, lambda start, stop: alpha[start:stop], jobs)
 
 
@@ -220,10 +212,10 @@ def sigma2(
     Parameters
     ----------
     X : array or CSR matrix of shape (n, d)
-    method : {"auto", "exact", "lanczos", "sample", "crude"}
+    method : {"auto", "exact", "lanczos", "sample", "crude", "estimate"}
         "auto" is exact on small data and otherwise random-start Lanczos, 16 passes over
         the data.  "sample" looks at `sampled_rows` rows; "crude" multiplies the largest
-        row sum and column sum.
+        row sum and column sum.  "estimate" takes a quick look at 256 rows, and is no bound.
     normalize : bool
         Scale each row to unit norm first.  Without, rows must have norm at most 1.
     failure_probability : float
@@ -285,20 +277,15 @@ def plan(
         if loss.task == "regression":
             raise ValueError("y must be given for a regression loss, since P(0) depends on it")
         y = np.ones(rows.shape[0])
-    target, _ = inputs.read_targets(y, rows.shape[0], loss)
-    problem = make_problem(rows, target, loss, lam)
-    inputs.refuse_infinite(rows, problem.examples["norm2"])
+    problem, _ = inputs.read_problem(rows, y, loss, lam)
     return _plan_for(problem, tol, _sigma2_for(problem, "auto", sigma2, seed=0), None)
 
 
 def _sigma2_for(problem: Problem, how: str, known: float | None, seed: int) -> Sigma2:
     if known is not None:
         return known if isinstance(known, Sigma2) else Sigma2(known, "given")
-    # A sample costs a millisecond, or half an epoch's worth of looking at rows if that is more.
-    per_row = problem.rows.nonzeros / problem.n
-    few = int(min(SAMPLED_ROWS, max(problem.n / 2, 1e6 / max(per_row, 1)) / LANCZOS_STEPS))
-    norms2 = np.ascontiguousarray(problem.examples["norm2"])
-    return measure_sigma2(problem.rows, norms2, how, np.random.default_rng(seed), few)
+    rng = np.random.default_rng(seed)
+    return measure_sigma2(problem.rows, problem.examples["norm2"], how, rng)
 
 
 def _plan_for(problem: Problem, tol: float, sigma2: Sigma2, choice: tuple[int, str] | None) -> Plan:
@@ -338,7 +325,7 @@ def _settle(
         known: float | None = measure_sigma2(problem.rows, ones, rng=np.random.default_rng(seed))
     else:
         known = method.sigma2
-    found = _sigma2_for(problem, "sample" if serial else "auto", known, seed)
+    found = _sigma2_for(problem, "estimate" if serial else "auto", known, seed)
     return method, _plan_for(problem, tol, found, choice)
 
 
@@ -363,9 +350,7 @@ def _refuse_mismatch(problem: Problem, method: Method, b: int) -> None:
             )
 
 
-def _read_initial(
-    initial: Any, n: int, d: int, weights: np.ndarray | None, loss: Loss
-) -> np.ndarray | None:
+def _read_initial(initial: Any, problem: Problem) -> np.ndarray | None:
     """The alpha to start from, or None."""
     if initial is None:
         return None
@@ -373,9 +358,9 @@ def _read_initial(
         initial = initial.w, initial.alpha
     if not (isinstance(initial, tuple | list) and len(initial) == 2):
         raise ValueError(f"initial must be a Solution or a pair (w, alpha), not {initial!r}")
-    inputs.read_vector("w of initial", initial[0], d)
-    alpha = inputs.read_vector("alpha of initial", initial[1], n)
-    inputs.refuse_infeasible(alpha, weights, loss)
+    inputs.read_vector("w of initial", initial[0], problem.d)
+    alpha = inputs.read_vector("alpha of initial", initial[1], problem.n)
+    inputs.refuse_infeasible(alpha, problem)
     return alpha
 
 

@@ -21,9 +21,12 @@ from numba.extending import overload_method
 from numba.misc.appdirs import user_cache_dir
 
 PACKAGE = Path(__file__).parent
-# Sums may be reordered (to vectorise them); NaN and infinity keep their meaning.
+# Kernels allocate nothing, and so need no reference counts (_nrt), which would cost an atomic
+# operation at every use of an array.  Sums may be reordered (to vectorise them); NaN and
+# infinity keep their meaning.
 JIT_OPTIONS: dict[str, Any] = {
     "nogil": True,
+    "_nrt": False,
     "error_model": "numpy",
     "fastmath": {"reassoc", "contract", "nsz"},
 }
@@ -78,6 +81,7 @@ def struct_method(signature: Callable[..., Any]) -> None:
 
     The struct's class is known when a kernel is compiled, so a kernel is written once
     for all losses and storages, and the method's own Python body is what gets compiled.
+    Names are shared by all structs: no field of any may bear the name of a method.
     """
     name = signature.__name__
 
@@ -85,7 +89,9 @@ def struct_method(signature: Callable[..., Any]) -> None:
     def overload(self: Any, *args: Any) -> Any:
         return getattr(self.instance_class, name, None)
 
-    overload_method(types.BaseNamedTuple, name, jit_options=JIT_OPTIONS)(overload)
+    # Inlined by LLVM: passing a struct to a call costs more than what most methods do.
+    options = {**JIT_OPTIONS, "forceinline": True}
+    overload_method(types.BaseNamedTuple, name, jit_options=options)(overload)
 
 
 class _CompileNotice(event.Listener):
@@ -94,8 +100,8 @@ class _CompileNotice(event.Listener):
     said = False
 
     def on_start(self, event: Any) -> None:
-        dispatcher = event.data["dispatcher"]
-        if not self.said and dispatcher.__module__.startswith("batchsvm."):
+        module = event.data["dispatcher"].py_func.__module__ or ""
+        if not self.said and module.startswith("batchsvm."):
             self.said = True
             print(
                 "batchsvm: compiling for this kind of data; this happens once and takes a few"

@@ -18,6 +18,7 @@ import scipy.sparse
 
 from batchsvm.losses import LOSSES, Loss
 from batchsvm.methods import AVERAGINGS, METHODS, STEPS, Aggressive, DualMethod, Method, Pegasos
+from batchsvm.problem import Problem, make_problem
 from batchsvm.rows import CSR, Dense, Rows, indices_are_distinct, indices_increase, unsigned
 from batchsvm.sampling import SAMPLINGS
 
@@ -175,8 +176,10 @@ def _read_csr(X: Any) -> CSR:
         _tell_conversion("X", X.format.upper(), "CSR")
         X = X.tocsr()
     indices, starts = unsigned(X.indices), unsigned(X.indptr)
-    parts = indices, starts, X.shape[1]
-    if not (indices_increase(*parts) or indices_are_distinct(*parts)):
+    if not (
+        indices_increase(indices, starts, X.shape[1])
+        or indices_are_distinct(indices, starts, np.full(X.shape[1], -1))
+    ):
         X.check_format(full_check=True)
         _tell_conversion("X", "CSR with repeated indices", "canonical CSR")
         X = X.copy()
@@ -281,16 +284,29 @@ def read_vector(parameter: str, value: Any, size: int) -> np.ndarray:
     return vector
 
 
-def refuse_infeasible(alpha: np.ndarray, weights: np.ndarray | None, loss: Loss) -> None:
+def read_problem(
+    rows: Rows, y: Any, loss: Loss, lam: float, sample_weight: Any = None, radius: float = np.inf
+) -> tuple[Problem, np.ndarray | None]:
+    """The problem that all these make, and the classes of y."""
+    target, classes = read_targets(y, rows.shape[0], loss)
+    weights = read_weights(sample_weight, rows.shape[0])
+    problem = make_problem(rows, target, loss, lam, weights, radius)
+    refuse_infinite(rows, problem.examples["norm2"])
+    return problem, classes
+
+
+def refuse_infeasible(alpha: np.ndarray, problem: Problem) -> None:
     """Refuse an alpha outside the dual's box, c_i times that of the loss."""
-    c = 1.0 if weights is None else weights
-    slack = 1e-9 * (1.0 + np.abs(alpha))
-    with np.errstate(invalid="ignore"):  # 0 * inf: no bound there
-        low, high = c * loss.lower, c * loss.upper
-    outside = (alpha < low - slack) | (alpha > high + slack)
-    if outside.any():
-        bad = int(np.flatnonzero(outside)[0])
-        raise ValueError(
-            f"alpha must lie in the dual's box, weight times [{loss.lower:g}, {loss.upper:g}],"
-            f" but alpha[{bad}] is {alpha[bad]!r}"
-        )
+    loss = problem.loss
+    for start, stop in problem.blocks():
+        block, weight = alpha[start:stop], problem.weights(start, stop)
+        slack = 1e-9 * (1.0 + np.abs(block))
+        with np.errstate(invalid="ignore"):  # 0 * inf: no bound there
+            low, high = weight * loss.lower, weight * loss.upper
+        outside = (block < low - slack) | (block > high + slack)
+        if outside.any():
+            bad = start + int(np.flatnonzero(outside)[0])
+            raise ValueError(
+                f"alpha must lie in the dual's box, weight times [{loss.lower:g},"
+                f" {loss.upper:g}], but alpha[{bad}] is {alpha[bad]!r}"
+            )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, isnan
 from typing import NamedTuple
 
 from batchsvm.losses import Loss
@@ -53,10 +53,12 @@ class Plan:
     table: list[PlanRow] = field(repr=False)
 
     def __str__(self) -> str:
+        chance = self.sigma2.failure_probability
+        relation = "about" if isnan(chance) else "<=" if chance > 0 else "="
         lines = [
             f"{self.n:,} rows x {self.d:,} columns, lam = {self.lam:g}, tol = {self.tol:g}",
-            f"sigma^2 <= {self.sigma2:.4g} ({self.sigma2.how}): about {1 / self.sigma2:.3g} rows"
-            " fit into a batch before they get in each other's way",
+            f"sigma^2 {relation} {self.sigma2:.4g} ({self.sigma2.how}): about"
+            f" {1 / self.sigma2:.3g} rows fit into a batch before they get in each other's way",
             f"batch size {self.batch_size}: {self.reason}",
             "",
             f"{'b':>9} {'beta_b':>9} {'speed-up':>9} {'Pegasos T':>12}"

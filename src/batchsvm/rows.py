@@ -15,9 +15,10 @@ Sums are kept in float64 whatever the type of the values.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse
 
 from batchsvm.compiled import Kernel, struct_method
 from batchsvm.prefetch import ROWS_AHEAD, prefetch
@@ -210,13 +211,12 @@ def indices_increase(indices, starts, columns):
 
 
 @Kernel
-def indices_are_distinct(indices, starts, columns):
-    """Whether no row has an index twice or beyond `columns`, in whatever order they are."""
-    last_row = np.full(columns, -1)
+def indices_are_distinct(indices, starts, last_row):
+    """Whether no row has an index twice or beyond the columns; last_row is -1 for each column."""
     for i in range(starts.size - 1):
         for k in range(starts[i], starts[i + 1]):
             index = np.int64(indices[k])
-            if index < 0 or index >= columns or last_row[index] == i:
+            if index < 0 or index >= last_row.size or last_row[index] == i:
                 return False
             last_row[index] = i
     return True
@@ -240,11 +240,21 @@ def add_rows(rows, start, coefficients, v):
 
 
 @Kernel
-def gram_times(rows, norms2, v, out):
-    """out += X~' X~ v in one pass, X~ being X with its rows divided by sqrt(norms2)."""
-    for i in range(norms2.size):
-        if norms2[i] > 0.0:
-            rows.add(i, rows.dot(i, v) / norms2[i], out)
+def column_gram_times(rows, scale, v, out):
+    """out += X~'X~ v in one pass, X~ being X with row i multiplied by scale[i]."""
+    for i in range(scale.size):
+        rows.add(i, scale[i] * scale[i] * rows.dot(i, v), out)
+
+
+@Kernel
+def row_gram_times(rows, scale, v, room, out):
+    """out = X~X~' v; `room` is a zero vector of length d, and is left zero."""
+    for i in range(scale.size):
+        rows.add(i, scale[i] * v[i], room)
+    for i in range(scale.size):
+        out[i] = scale[i] * rows.dot(i, room)
+    for i in range(scale.size):
+        rows.flush(i, 0.0, room, room)
 
 
 @Kernel
@@ -268,13 +278,19 @@ def unsigned(indices: np.ndarray) -> np.ndarray:
     return indices.view(np.dtype(f"u{indices.itemsize}"))
 
 
-def row_block(rows: Any, order: np.ndarray) -> Any:
+def as_scipy(rows: CSR) -> scipy.sparse.csr_array:
+    """The same rows as SciPy's sparse array; the values become float64."""
+    signed = [part.view(np.dtype(f"i{part.itemsize}")) for part in (rows.indices, rows.starts)]
+    return scipy.sparse.csr_array((rows.values.astype(np.float64), *signed), shape=rows.shape)
+
+
+def row_block(rows: Rows, order: np.ndarray) -> Rows:
     """A copy of the rows named by `order`, in the storage they came in."""
     if isinstance(rows, Dense):
         return Dense(np.ascontiguousarray(rows.values[order]))
-    counts = rows.starts[order + 1] - rows.starts[order]
-    starts = np.concatenate([np.zeros(1, rows.starts.dtype), np.cumsum(counts, dtype=counts.dtype)])
-    inside = np.concatenate(
-        [np.arange(rows.starts[i], rows.starts[i + 1]) for i in order] or [np.empty(0, np.int64)]
-    ).astype(np.int64)
-    return CSR(rows.values[inside], rows.indices[inside], starts, rows.columns)
+    starts = rows.starts.astype(np.int64, copy=False)
+    counts = starts[order + 1] - starts[order]
+    ends = np.cumsum(counts)
+    inside = np.arange(ends[-1]) + np.repeat(starts[order] - (ends - counts), counts)
+    new_starts = np.concatenate([[0], ends]).astype(rows.starts.dtype)
+    return CSR(rows.values[inside], rows.indices[inside], new_starts, rows.columns)

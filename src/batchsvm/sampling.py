@@ -8,8 +8,9 @@ Three ways to draw b of n rows:
                    two shuffles and holds a row twice
     "replacement"  b independent draws: the streaming setting of Section 6
 
-The first two are the same partial Fisher-Yates shuffle, O(b) a batch; a subset always
-starts it at the front of the pool, a permutation goes on where the last batch ended.
+The first two are the same Fisher-Yates shuffle, O(b) a batch: a subset shuffles the first
+b places of the pool each time, a permutation all of it once an epoch, so that the rows to
+come are known.  Rows can be left out of a permutation until they are restored.
 """
 
 from __future__ import annotations
@@ -36,12 +37,30 @@ def uniform(self): ...
 def draw(self): ...
 
 
+@struct_method
+def epoch_is_over(self, visited): ...
+
+
+@struct_method
+def keep_row(self, k): ...
+
+
+@struct_method
+def leave_out_the_others(self): ...
+
+
+@struct_method
+def restore(self): ...
+
+
 class Sampler(NamedTuple):
     """A stream of batches; `draw()` returns where in `order` the next batch starts."""
 
     order: np.ndarray
     state: np.ndarray  # of the random generator: one uint64
     position: np.ndarray  # where the next batch of a permutation starts: one integer
+    active: np.ndarray  # how many rows at the front of `order` take part: one integer
+    kept: np.ndarray  # how many of these will take part in the next epoch: one integer
     n: int
     batch_size: int
     restarts: bool
@@ -61,17 +80,43 @@ class Sampler(NamedTuple):
             for k in range(self.batch_size):
                 self.order[k] = np.int64(self.uniform() * self.n)
             return 0
-        start = self.position[0]
-        if self.restarts or start + self.batch_size > self.n:
+        start, active = self.position[0], self.active[0]
+        if self.restarts or start + self.batch_size > active:
             start = 0
-            # A permutation is shuffled whole, so that the rows to come are known.
-            for k in range(self.batch_size if self.restarts else self.n):
-                other = k + np.int64(self.uniform() * (self.n - k))
+            for k in range(self.batch_size if self.restarts else active):
+                other = k + np.int64(self.uniform() * (active - k))
                 chosen = self.order[other]
                 self.order[other] = self.order[k]
                 self.order[k] = chosen
         self.position[0] = start + self.batch_size
         return start
+
+    def epoch_is_over(self, visited):
+        """Whether the batch just drawn ends an epoch of so many visited rows."""
+        if self.restarts or self.replaces:
+            return visited + self.batch_size > self.n
+        return self.position[0] + self.batch_size > self.active[0]
+
+    def keep_row(self, k):
+        """Row order[k], just visited, takes part in the next epoch too.
+
+        The rows kept gather at the front, and those still to come stay where they are.
+        """
+        to = self.kept[0]
+        row = self.order[k]
+        self.order[k] = self.order[to]
+        self.order[to] = row
+        self.kept[0] = to + 1
+
+    def leave_out_the_others(self):
+        """End an epoch: until `restore`, only the rows kept take part."""
+        self.active[0] = self.kept[0]
+        self.kept[0] = 0
+
+    def restore(self):
+        """Let all rows take part again, from a fresh shuffle on."""
+        self.active[0] = self.n
+        self.position[0] = self.n
 
 
 @Kernel
@@ -89,6 +134,8 @@ def make_sampler(sampling: str, n: int, batch_size: int, seed: int) -> Sampler:
         order=order,
         state=np.array([seed], dtype=np.uint64),
         position=np.array([n], dtype=np.int64),
+        active=np.array([n], dtype=np.int64),
+        kept=np.array([0], dtype=np.int64),
         n=n,
         batch_size=batch_size,
         restarts=sampling == "subsets",

@@ -10,38 +10,43 @@ give sigma^2 between 1/n (orthogonal rows) and 1 (all rows on one line).
 
 from __future__ import annotations
 
-from math import inf, isinf, log, sqrt
+from math import inf, isinf, log, nan, sqrt
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse
 
 from batchsvm.rows import (
     BLOCK,
+    Dense,
     Rows,
     absolute_sums,
-    add_rows,
-    both_products,
+    as_scipy,
+    column_gram_times,
     densify,
-    gram_times,
     row_block,
+    row_gram_times,
 )
 
-SIGMA2_METHODS = ("auto", "exact", "lanczos", "sample", "crude")
+SIGMA2_METHODS = ("auto", "exact", "lanczos", "sample", "crude", "estimate")
 EXACT_UP_TO = 256  # rows or columns: up to here the Gram matrix is formed and solved
+EXACT_AT_ONCE = 10**7  # multiplications that take no longer than an estimate
 LANCZOS_STEPS = 16
 SAMPLED_ROWS = 4096
+ESTIMATE_ROWS, ESTIMATE_STEPS = 256, 6
 FAILURE_PROBABILITY = 1e-3
 
 
 class Sigma2(float):
-    """An upper bound on sigma^2: a number that knows where it comes from.
+    """sigma^2, or an upper bound on it: a number that knows where it comes from.
 
     Attributes
     ----------
     how : str
         In words, how it was found.
     failure_probability : float
-        How likely it is to be no upper bound; 0 for the exact and the crude one.
+        How likely it is to be no upper bound: 0 for the exact and the crude one, NaN
+        (unknown) for an estimate.
     """
 
     how: str
@@ -88,58 +93,62 @@ def measure_sigma2(
     sampled_rows: int = SAMPLED_ROWS,
     failure_probability: float = FAILURE_PROBABILITY,
 ) -> Sigma2:
-    """An upper bound on sigma^2 of the rows, each divided by the root of its entry in norms2.
+    """sigma^2 of the rows, each divided by the root of its entry in norms2.
 
-    "exact"    the largest eigenvalue of the Gram matrix
-    "lanczos"  random-start Lanczos, one pass over the data a step
-    "sample"   from some rows only
-    "crude"    ||X~||^2 <= (largest column sum)(largest row sum), both of |X~|
-    "auto"     "exact" where that is cheap, else "lanczos"
+    "exact"     the largest eigenvalue of the Gram matrix
+    "lanczos"   an upper bound by random-start Lanczos, one pass over the data a step
+    "sample"    an upper bound from some rows only
+    "crude"     ||X~||^2 <= (largest column sum)(largest row sum), both of |X~|
+    "estimate"  a quick look at a few rows, and no bound
+    "auto"      "exact" where that is cheap, else "lanczos"
     """
     n, d = rows.shape
     rng = rng or np.random.default_rng(0)
-    if how == "auto":
+    if how == "auto" or (how == "sample" and sampled_rows >= n):
         how = "exact" if min(n, d) <= EXACT_UP_TO else "lanczos"
-    if how == "sample" and sampled_rows >= n:
-        how = "exact" if min(n, d) <= EXACT_UP_TO else "lanczos"
+    if how == "estimate" and n * min(n, d) ** 2 <= EXACT_AT_ONCE:
+        how = "exact"
     if how == "exact":
         found = Sigma2(_largest_eigenvalue(rows, norms2) / n, "exact")
     elif how == "lanczos":
-        found = _lanczos(rows, norms2, failure_probability, rng)
+        found = _lanczos_bound(rows, norms2, failure_probability, rng)
     elif how == "sample":
-        found = _sample(rows, norms2, failure_probability, rng, sampled_rows)
+        found = _sample_bound(rows, norms2, failure_probability, rng, sampled_rows)
+    elif how == "estimate":
+        found = _estimate(rows, norms2, rng)
     else:
-        found = Sigma2(_crude(rows, norms2), "crude bound by row and column sums")
+        found = Sigma2(_crude_bound(rows, norms2), "crude bound by row and column sums")
     # Rows of norm at most 1 have sigma^2 <= 1; 1/n is its least value (see beta_b).
     return Sigma2(max(min(found, 1.0), 1.0 / n), found.how, found.failure_probability)
 
 
 def _inverse_norms(norms2: np.ndarray) -> np.ndarray:
-    return np.divide(1.0, np.sqrt(norms2), out=np.zeros(norms2.size), where=norms2 > 0)
+    norms = np.sqrt(norms2)
+    return np.divide(1.0, norms, out=norms, where=norms > 0)
 
 
 def _largest_eigenvalue(rows: Rows, norms2: np.ndarray) -> float:
-    """Of X~X~' for few rows and of X~'X~ for few columns; X is never copied whole."""
+    """Of X~X~' for few rows, else of X~'X~; a block of X is made dense at a time."""
     n, d = rows.shape
     scale = _inverse_norms(norms2)
-    if n <= d:
-        gram = np.zeros((n, n))
-        for i in range(n):
-            x = np.zeros(d)
-            add_rows(rows, i, scale[i : i + 1], x)
-            both_products(rows, 0, x, np.zeros(n), gram[i], x)
-        gram *= scale
-    else:
-        gram = np.zeros((d, d))
+    gram = np.zeros((min(n, d), min(n, d)))
+    if n > d:
         for start in range(0, n, BLOCK):
             part = np.zeros((min(BLOCK, n - start), d))
             densify(rows, start, part)
             part *= scale[start : start + BLOCK, None]
             gram += part.T @ part
+    elif isinstance(rows, Dense):
+        for start in range(0, d, BLOCK):
+            part = rows.values[:, start : start + BLOCK] * scale[:, None]
+            gram += part @ part.T
+    else:
+        part = scipy.sparse.diags_array(scale) @ as_scipy(rows)
+        gram = (part @ part.T).toarray()
     return float(np.linalg.eigvalsh(gram)[-1])
 
 
-def _crude(rows: Rows, norms2: np.ndarray) -> float:
+def _crude_bound(rows: Rows, norms2: np.ndarray) -> float:
     """||X~||^2 / n <= (largest column sum of |X~|)(largest row sum) / n, in one pass."""
     columns = np.zeros(rows.shape[1])
     widest = absolute_sums(rows, _inverse_norms(norms2), columns)
@@ -147,38 +156,54 @@ def _crude(rows: Rows, norms2: np.ndarray) -> float:
 
 
 def _lanczos(
-    rows: Rows, norms2: np.ndarray, failure_probability: float, rng: np.random.Generator
-) -> Sigma2:
-    """Lanczos on X~'X~, with the bound of Kuczynski and Wozniakowski (1992, Theorem 4.2).
+    rows: Rows, norms2: np.ndarray, steps: int, rng: np.random.Generator
+) -> tuple[float, int]:
+    """The largest Ritz value of X~'X~ or X~X~', whichever is smaller, and the passes made.
 
-    From a start drawn uniformly from the sphere, the largest Ritz value after k steps is
-    below (1 - eps) times the largest eigenvalue with probability at most
-    1.648 sqrt(d) exp(-sqrt(eps)(2k - 1)), whatever the spectrum is.
+    Fewer passes than `steps`: the Krylov space is exhausted, and the value is exact.
     """
     n, d = rows.shape
-    steps = min(LANCZOS_STEPS, d)
-    v, previous = rng.standard_normal(d), np.zeros(d)
+    scale, room = _inverse_norms(norms2), np.zeros(d if n <= d else 0)
+    size = min(n, d)
+    v, previous = rng.standard_normal(size), np.zeros(size)
     v /= np.linalg.norm(v)
-    diagonal, off = [], [0.0]
-    for _ in range(steps):
-        u = np.zeros(d)
-        gram_times(rows, norms2, v, u)
+    diagonal: list[float] = []
+    off = [0.0]
+    for _ in range(min(steps, size)):
+        u = np.zeros(size)
+        if n <= d:
+            row_gram_times(rows, scale, v, room, u)
+        else:
+            column_gram_times(rows, scale, v, u)
         diagonal.append(float(u @ v))
         u -= diagonal[-1] * v + off[-1] * previous
         off.append(float(np.linalg.norm(u)))
         if off[-1] <= 1e-12 * max(diagonal):
             break
         previous, v = v, u / off[-1]
-    ritz = float(scipy.linalg.eigvalsh_tridiagonal(diagonal, off[1 : len(diagonal)])[-1])
     passes = len(diagonal)
-    if passes < steps:  # the Krylov space is exhausted: the Ritz value is the eigenvalue
+    return float(scipy.linalg.eigvalsh_tridiagonal(diagonal, off[1:passes])[-1]), passes
+
+
+def _lanczos_bound(
+    rows: Rows, norms2: np.ndarray, failure_probability: float, rng: np.random.Generator
+) -> Sigma2:
+    """Lanczos with the bound of Kuczynski and Wozniakowski (1992, Theorem 4.2).
+
+    From a start drawn uniformly from the sphere of R^m, the largest Ritz value after k
+    steps is below (1 - eps) times the largest eigenvalue with probability at most
+    1.648 sqrt(m) exp(-sqrt(eps)(2k - 1)), whatever the spectrum is.
+    """
+    n, m = rows.shape[0], min(rows.shape)
+    ritz, passes = _lanczos(rows, norms2, LANCZOS_STEPS, rng)
+    if passes < LANCZOS_STEPS:
         return Sigma2(ritz / n, f"Lanczos, complete after {passes} passes", failure_probability)
-    eps = (log(1.648 * sqrt(d) / failure_probability) / (2 * steps - 1)) ** 2
+    eps = (log(1.648 * sqrt(m) / failure_probability) / (2 * passes - 1)) ** 2
     bound = ritz / n / (1 - eps) if eps < 1 else inf
     return Sigma2(bound, f"Lanczos, {passes} passes", failure_probability)
 
 
-def _sample(
+def _sample_bound(
     rows: Rows,
     norms2: np.ndarray,
     failure_probability: float,
@@ -191,14 +216,18 @@ def _sample(
     Chernoff's bound the mean over the sample is below sigma^2 - c sigma with probability
     at most exp(-m c^2 / 2), and the sample's own largest eigenvalue is not below that mean.
     """
+    half = failure_probability / 2
     order = np.sort(rng.choice(rows.shape[0], sampled_rows, replace=False))
-    inner = measure_sigma2(
-        row_block(rows, order),
-        norms2[order],
-        "auto",
-        rng,
-        failure_probability=failure_probability / 2,
-    )
-    c = sqrt(2 * log(2 / failure_probability) / sampled_rows)
+    sample = row_block(rows, order)
+    inner = measure_sigma2(sample, norms2[order], "auto", rng, failure_probability=half)
+    c = sqrt(2 * log(1 / half) / sampled_rows)
     root = (c + sqrt(c * c + 4 * inner)) / 2
     return Sigma2(root * root, f"sample of {sampled_rows} rows", failure_probability)
+
+
+def _estimate(rows: Rows, norms2: np.ndarray, rng: np.random.Generator) -> Sigma2:
+    """The largest Ritz value over a few rows after a few steps: mostly close, never sure."""
+    few = min(ESTIMATE_ROWS, rows.shape[0])
+    order = np.sort(rng.choice(rows.shape[0], few, replace=False))
+    ritz, _ = _lanczos(row_block(rows, order), norms2[order], ESTIMATE_STEPS, rng)
+    return Sigma2(ritz / few, f"estimate from {few} rows", nan)

@@ -1,9 +1,8 @@
 """The compiled engine: a whole chunk of iterations in one call.
 
-Nothing in an iteration costs O(d) on sparse data.  Each kernel sums, at no extra pass,
-the terms c_i [phi(a_i) + phi*(-alpha_i) + alpha_i a_i] of the rows it visits.  Over an
-epoch that is the duality gap, though each term was seen at another w: an estimate that
-says when a certificate is worth its price, and never replaces one.
+Nothing in an iteration costs O(d) on sparse data, and nothing is allocated: kernels are
+given the room they need.  What an iteration does is said in `methods/`; `reference.py`
+does the same in plain NumPy.
 """
 
 from __future__ import annotations
@@ -25,12 +24,11 @@ NONZEROS_A_CALL = 2**25
 
 @Kernel
 def sdca_fixed_beta(
-    rows, examples, loss, w, sampler, averaging, beta, unit, iterations, epoch, target
-):
+    rows, examples, loss, w, response, new, sampler, watch, averaging, beta, unit, iterations,
+    target,
+):  # fmt: skip
     """Naive and safe SDCA, and serial SDCA for b = 1; unit = 1/(lam N)."""
     b = sampler.batch_size
-    new = np.empty(b)
-    total, visited, estimate = 0.0, 0, inf
     for done in range(iterations):
         start = sampler.draw()
         averaging.observe(1.0)
@@ -43,33 +41,40 @@ def sdca_fixed_beta(
             weight = abs(signed_weight)
             a = np.copysign(1.0, signed_weight) * rows.dot(i, w) - examples[i].offset
             q = max(beta * unit * weight * examples[i].norm2, TINY)
+            response[k] = a
             new[k] = loss.dual_step(alpha, a, q)
-            total += weight * (loss.value(a) + loss.conjugate(alpha) + alpha * a)
+            gap = weight * (loss.value(a) + loss.conjugate(alpha) + alpha * a)
+            watch.see(gap, abs(new[k] - alpha) * q)
         for k in range(b):
             i = sampler.order[start + k]
-            change = new[k] - examples[i].alpha
+            alpha, signed_weight = examples[i].alpha, examples[i].signed_weight
+            change = new[k] - alpha
             if change != 0.0:
                 examples[i].alpha = new[k]
                 averaging.note(i, change)
-                rows.add(i, unit * examples[i].signed_weight * change, w)
-        visited += 1
-        if visited == epoch:
-            estimate = total
-            if estimate <= target:
-                return done + 1, estimate
-            total, visited = 0.0, 0
-    return iterations, estimate
+                rows.add(i, unit * signed_weight * change, w)
+            if watch.skips:
+                a, slack = response[k], watch.slack()
+                q = max(beta * unit * abs(signed_weight) * examples[i].norm2, TINY)
+                if (
+                    change != 0.0
+                    or loss.dual_step(alpha, a - slack, q) != alpha
+                    or loss.dual_step(alpha, a + slack, q) != alpha
+                ):
+                    sampler.keep_row(start + k)
+        if sampler.epoch_is_over(watch.visited[0]) and watch.finish(sampler, target):
+            return done + 1
+    return iterations
 
 
 @Kernel
 def sdca_aggressive(
-    rows, examples, loss, w, delta, sampler, averaging, gamma, beta_b, beta, unit, iterations,
-    epoch, target,
+    rows, examples, loss, w, delta, response, tentative, sampler, watch, averaging, gamma, beta_b,
+    beta, unit, iterations, target,
 ):  # fmt: skip
     """Algorithm 2; `delta` is a zero vector of length d, and is left zero."""
     b = sampler.batch_size
-    response, tentative = np.empty(b), np.empty(b)
-    total, visited, estimate, refused = 0.0, 0, inf, 0
+    refused = 0
     for done in range(iterations):
         start = sampler.draw()
         averaging.observe(1.0)
@@ -83,7 +88,8 @@ def sdca_aggressive(
             response[k] = a
             tentative[k] = loss.dual_step(alpha, a, q)
             change = tentative[k] - alpha
-            total += weight * (loss.value(a) + loss.conjugate(alpha) + alpha * a)
+            gap = weight * (loss.value(a) + loss.conjugate(alpha) + alpha * a)
+            watch.see(gap, abs(change) * q)
             if change != 0.0:
                 zeta += examples[i].norm2 * (weight * change) ** 2
                 norm2 += rows.add_norm2(i, signed_weight * change, delta)
@@ -113,22 +119,30 @@ def sdca_aggressive(
             if accepted and change != 0.0:
                 examples[i].alpha = tentative[k]
                 averaging.note(i, change)
-        visited += 1
-        if visited == epoch:
-            estimate = total
-            if estimate <= target:
-                return done + 1, estimate, beta, refused
-            total, visited = 0.0, 0
-    return iterations, estimate, beta, refused
+        if sampler.epoch_is_over(watch.visited[0]) and watch.finish(sampler, target):
+            return done + 1, beta, refused
+    return iterations, beta, refused
 
 
 @Kernel
 def pegasos(
-    rows, examples, loss, v, counts, sampler, averaging, lam, share, radius, shrink, t, iterations
+    rows,
+    examples,
+    loss,
+    v,
+    counts,
+    chi,
+    sampler,
+    averaging,
+    lam,
+    share,
+    radius,
+    shrink,
+    t,
+    iterations,
 ):
     """Algorithm 1 from iteration t + 1 on; share = n/(N b)."""
     b = sampler.batch_size
-    chi = np.empty(b)
     projects = radius < inf
     norm2 = 0.0
     if projects:
@@ -167,53 +181,47 @@ def run(
 ) -> float:
     """Advance `state` to iteration `stop`, or to the end of an epoch whose estimated gap
     is at most `target`.  Returns the last estimate of the gap (infinity: none)."""
-    rows = problem.rows
-    per_iteration = max(1, sampler.batch_size * rows.nonzeros // problem.n)
+    per_iteration = max(1, sampler.batch_size * problem.rows.nonzeros // problem.n)
     at_once = max(1, NONZEROS_A_CALL // per_iteration)
-    epoch = problem.n // sampler.batch_size
-    estimate = inf
+    if isinstance(state, PegasosState):
+        while state.iteration < stop:
+            _run_pegasos(problem, state, sampler, min(stop - state.iteration, at_once))
+        return inf
+    goal = target * problem.total_weight  # the kernels sum the gap, and do not divide by N
     while state.iteration < stop:
-        # A call shorter than an epoch gives no estimate.
-        count = min(stop - state.iteration, max(at_once, epoch))
-        if isinstance(state, PegasosState):
-            _run_pegasos(problem, state, sampler, count)
-        else:
-            done, estimate = _run_sdca(problem, method, state, sampler, count, epoch, target)
-            if done < count or estimate <= target:
-                break
-    return estimate
+        count = min(stop - state.iteration, at_once)
+        if _run_sdca(problem, method, state, sampler, count, goal) < count:
+            break
+    return state.watch.estimate / problem.total_weight
 
 
 def _run_pegasos(problem: Problem, state: PegasosState, sampler: Sampler, count: int) -> None:
     share = problem.n / (problem.total_weight * sampler.batch_size)
     state.shrink = pegasos(
-        problem.rows, problem.examples, problem.loss, state.v, state.counts, sampler,
-        state.averaging, problem.lam, share, problem.radius, state.shrink, state.iteration, count,
+        problem.rows, problem.examples, problem.loss, state.v, state.counts,
+        np.empty(sampler.batch_size), sampler, state.averaging, problem.lam, share,
+        problem.radius, state.shrink, state.iteration, count,
     )  # fmt: skip
     state.iteration += count
 
 
 def _run_sdca(
-    problem: Problem,
-    method: Method,
-    state: DualState,
-    sampler: Sampler,
-    count: int,
-    epoch: int,
-    target: float,
-) -> tuple[int, float]:
+    problem: Problem, method: Method, state: DualState, sampler: Sampler, count: int, goal: float
+) -> int:
+    """Up to `count` iterations; fewer if the estimated gap has reached the goal."""
     unit = 1.0 / (problem.lam * problem.total_weight)
-    goal = target * problem.total_weight  # the kernels sum the gap, and do not divide by N
-    if isinstance(method, Aggressive) and sampler.batch_size > 1:
-        done, estimate, state.beta, refused = sdca_aggressive(
-            problem.rows, problem.examples, problem.loss, state.w, np.zeros(problem.d), sampler,
-            state.averaging, method.gamma, state.beta_b, state.beta, unit, count, epoch, goal,
+    b = sampler.batch_size
+    if isinstance(method, Aggressive) and b > 1:
+        done, state.beta, refused = sdca_aggressive(
+            problem.rows, problem.examples, problem.loss, state.w, np.zeros(problem.d),
+            np.empty(b), np.empty(b), sampler, state.watch, state.averaging, method.gamma,
+            state.beta_b, state.beta, unit, count, goal,
         )  # fmt: skip
         state.refused += refused
     else:
-        done, estimate = sdca_fixed_beta(
-            problem.rows, problem.examples, problem.loss, state.w, sampler, state.averaging,
-            state.beta, unit, count, epoch, goal,
+        done = sdca_fixed_beta(
+            problem.rows, problem.examples, problem.loss, state.w, np.empty(b), np.empty(b),
+            sampler, state.watch, state.averaging, state.beta, unit, count, goal,
         )  # fmt: skip
     state.iteration += done
-    return done, estimate / problem.total_weight
+    return done

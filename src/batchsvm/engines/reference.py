@@ -32,19 +32,45 @@ def batch_of(problem: Problem, A: np.ndarray) -> np.ndarray:
 def run(
     problem: Problem, method: Method, state: State, sampler: Sampler, stop: int, target: float
 ) -> float:
-    """Advance `state` to iteration `stop`.  Makes no estimate of the gap."""
+    """Advance `state` to iteration `stop`, or to the end of an epoch whose estimated gap
+    is at most `target`.  Returns the last estimate of the gap (infinity: none)."""
     while state.iteration < stop:
         start = draw_batch(sampler)
         A = sampler.order[start : start + sampler.batch_size].astype(np.int64)
         X = batch_of(problem, A)
+        state.iteration += 1
         if isinstance(state, PegasosState):
             _pegasos_iteration(problem, state, A, X)
-        elif isinstance(method, Aggressive):
+            continue
+        before, a, q = _look(problem, state, A, X)
+        if isinstance(method, Aggressive):
             _aggressive_iteration(problem, method, state, A, X)
         else:
             _fixed_beta_iteration(problem, state, A, X)
-        state.iteration += 1
-    return inf
+        if state.watch.skips:
+            slack, step = state.watch.slack(), problem.loss.dual_step
+            moved = problem.examples["alpha"][A] != before
+            if moved or not (step(before, a - slack, q) == before == step(before, a + slack, q)):
+                sampler.keep_row(start)
+        goal = target * problem.total_weight
+        if sampler.epoch_is_over(state.watch.visited[0]) and state.watch.finish(sampler, goal):
+            break
+    if isinstance(state, PegasosState):
+        return inf
+    return state.watch.estimate / problem.total_weight
+
+
+def _look(problem, state, A, X):
+    """Show the rows to the watch as they are before the step; returns alpha, a and q."""
+    sign, weight, offset = _parts(problem, A)
+    alpha, loss = problem.examples["alpha"][A], problem.loss
+    a = sign * (X @ state.w) - offset
+    q = _curvature(problem, state.beta, A, weight)
+    gaps = weight * (loss.value(a) + loss.conjugate(alpha) + alpha * a)
+    violations = np.abs(loss.dual_step(alpha, a, q) - alpha) * q
+    for gap, violation in zip(gaps, violations, strict=True):
+        state.watch.see(gap, violation)
+    return alpha, a, q
 
 
 def _parts(problem: Problem, A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -53,10 +79,16 @@ def _parts(problem: Problem, A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
     return np.copysign(1.0, signed), np.abs(signed), problem.examples["offset"][A]
 
 
+def _curvature(problem, beta, A, weight):
+    """q of the losses: beta ||x_i||^2 c_i / (lam N)."""
+    q = beta * weight * problem.examples["norm2"][A] / (problem.lam * problem.total_weight)
+    return np.maximum(q, TINY)
+
+
 def _step(problem, beta, A, a, weight):
     """alpha / c after the step of eq. (MBalphai)."""
-    q = beta * weight * problem.examples["norm2"][A] / (problem.lam * problem.total_weight)
-    return problem.loss.dual_step(problem.examples["alpha"][A], a, np.maximum(q, TINY))
+    q = _curvature(problem, beta, A, weight)
+    return problem.loss.dual_step(problem.examples["alpha"][A], a, q)
 
 
 def _move(problem, state, A, X, sign, weight, new):
@@ -105,8 +137,8 @@ def _aggressive_iteration(
 def _pegasos_iteration(problem: Problem, state: PegasosState, A: np.ndarray, X: np.ndarray) -> None:
     """One pass through the loop of Algorithm 1, and the projection of Section 6."""
     sign, weight, offset = _parts(problem, A)
-    lam, t = problem.lam, state.iteration + 1
-    scale, b = state.scale, A.size
+    lam, t = problem.lam, state.iteration
+    scale, b = state.shrink / (lam * max(t - 1, 1)), A.size
     state.averaging.observe(scale)
     w = scale * state.v
     if state.counts.size:

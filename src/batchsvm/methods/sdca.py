@@ -28,6 +28,7 @@ from typing import ClassVar
 import numpy as np
 
 from batchsvm.methods.averaging import Averaging, make_averaging
+from batchsvm.methods.watch import Watch, make_watch
 from batchsvm.problem import Problem
 
 STEPS = ("general", "literal")
@@ -46,11 +47,15 @@ class DualMethod:
         Divide by beta ||x_i||^2, or by beta as in the paper's eq. (MBalphai).
     sigma2 : float, optional
         An upper bound on sigma^2 that is already known; measured if missing.
+    skips : bool
+        Leave rows that sit satisfied at a bound out of some epochs (see `watch.py`); only
+        for batches of one in permuted order.
     """
 
     sampling: str = "permutation"
     step: str = "general"
     sigma2: float | None = None
+    skips: bool = True
 
     name: ClassVar[str]
 
@@ -92,6 +97,7 @@ class DualState:
     problem: Problem
     w: np.ndarray
     averaging: Averaging
+    watch: Watch
     batch_size: int
     beta_b: float
     beta: float
@@ -126,10 +132,12 @@ def start_dual(
     if alpha is not None:
         problem.set_alpha(alpha)
         w = problem.w_of_alpha(lambda start, stop: alpha[start:stop])
+    skips = method.skips and batch_size == 1 and method.sampling == "permutation"
     return DualState(
         problem,
         w,
         make_averaging(averaging, problem.n, scale=1.0),
+        make_watch(problem.n, batch_size, skips),
         batch_size,
         beta_b,
         method.first_beta(beta_b),
