@@ -12,6 +12,7 @@ import batchsvm
 import oracle
 from batchsvm.losses import LOSSES
 from batchsvm.methods import METHODS, Aggressive, Naive, Pegasos, Safe
+from batchsvm.train import Run
 from conftest import toy
 
 LAM = 0.05
@@ -123,20 +124,15 @@ def test_without_a_seed_runs_differ():
 
 @pytest.mark.parametrize("method", ["naive", "safe", "aggressive"])
 @pytest.mark.parametrize("averaging", ["tail", "decay"])
-def test_averaged_alpha_is_the_mean_of_the_iterates(method, averaging):
+def test_averaged_alpha_is_the_mean_of_the_iterates(method, averaging, monkeypatch):
     X, y = toy("hinge")
-    n, b, T = 60, 6, 37
-    common = {"lam": LAM, "method": method, "batch_size": b, "tol": 0, "random_state": 2}
-    iterates = [np.zeros(n)] + [
-        # With tol = 0 the dual of these rules grows, so that the last point is the best.
-        last_alpha(X, y, max_epochs=t * b / n, **common)
-        for t in range(1, T + 1)
-    ]
-    averaged = last_alpha(X, y, max_epochs=T * b / n, averaging=averaging, **common)
+    n, b, T = 60, 6, 250
+    common = {"lam": LAM, "method": method, "batch_size": b, "tol": 0, "max_epochs": T * b / n}
+    iterates = certified_alphas(monkeypatch, X, y, checkpoints=range(1, T + 1), **common)
+    assert len(iterates) == T + 1
+    averaged = certified_alphas(monkeypatch, X, y, averaging=averaging, **common)[-1]
     if averaging == "tail":
-        expected = (
-            np.mean(iterates[T // 2 : T], axis=0) if T * b >= 600 else np.mean(iterates[:T], axis=0)
-        )
+        expected = np.mean(iterates[T // 2 : T], axis=0)
     else:
         expected = iterates[0]
         for alpha in iterates[:T]:
@@ -144,23 +140,19 @@ def test_averaged_alpha_is_the_mean_of_the_iterates(method, averaging):
     np.testing.assert_allclose(averaged, expected, atol=1e-13)
 
 
-def last_alpha(X, y, **kwargs):
-    """alpha at the end of the run, whether or not it is the best certified one."""
-    from batchsvm import train
-
+def certified_alphas(monkeypatch, X, y, **kwargs):
+    """alpha at every certificate of a run, not only the best one."""
     kept = []
-    original = train.Run._record
+    original = Run._record
 
     def record(self, certificate, w):
         kept.append(self.state.alpha_of(0, X.shape[0]))
-        return original(self, certificate, w)
+        original(self, certificate, w)  # and go on, whatever it says
 
-    train.Run._record = record
-    try:
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "_record", record)
         quietly(X, y, **kwargs)
-    finally:
-        train.Run._record = original
-    return kept[-1]
+    return kept
 
 
 def pegasos_by_hand(X, y, lam, batches, radius=np.inf):

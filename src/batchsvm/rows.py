@@ -136,7 +136,7 @@ class CSR(NamedTuple):
 
     @property
     def longest(self) -> int:
-        return int(np.diff(self.starts).max())
+        return longest_row(self.starts)
 
     def dot(self, i, w):
         total = 0.0
@@ -198,6 +198,15 @@ def all_norms2(rows, out):
 
 
 @Kernel
+def longest_row(starts):
+    """The number of non-zeros in the longest row."""
+    longest = np.int64(0)
+    for i in range(starts.size - 1):
+        longest = max(longest, np.int64(starts[i + 1]) - np.int64(starts[i]))
+    return longest
+
+
+@Kernel
 def indices_increase(indices, starts, columns):
     """Whether each row's indices increase strictly and stay below `columns`."""
     for i in range(starts.size - 1):
@@ -223,12 +232,10 @@ def indices_are_distinct(indices, starts, last_row):
 
 
 @Kernel
-def both_products(rows, start, w, coefficients, responses, v):
-    """One pass over a block of rows: responses = X w, and v += X' coefficients."""
-    for k in range(responses.size):
-        responses[k] = rows.dot(start + k, w)
-        if coefficients[k] != 0.0:
-            rows.add(start + k, coefficients[k], v)
+def products(rows, start, w, out):
+    """out = X w, over a block of rows."""
+    for k in range(out.size):
+        out[k] = rows.dot(start + k, w)
 
 
 @Kernel

@@ -17,7 +17,6 @@ import scipy.linalg
 import scipy.sparse
 
 from batchsvm.rows import (
-    BLOCK,
     Dense,
     Rows,
     absolute_sums,
@@ -31,6 +30,7 @@ from batchsvm.rows import (
 SIGMA2_METHODS = ("auto", "exact", "lanczos", "sample", "crude", "estimate")
 EXACT_UP_TO = 256  # rows or columns: up to here the Gram matrix is formed and solved
 EXACT_AT_ONCE = 10**7  # multiplications that take no longer than an estimate
+DENSE_BLOCK = 1024  # rows or columns made dense at a time for it
 LANCZOS_STEPS = 16
 SAMPLED_ROWS = 4096
 ESTIMATE_ROWS, ESTIMATE_STEPS = 256, 6
@@ -133,14 +133,14 @@ def _largest_eigenvalue(rows: Rows, norms2: np.ndarray) -> float:
     scale = _inverse_norms(norms2)
     gram = np.zeros((min(n, d), min(n, d)))
     if n > d:
-        for start in range(0, n, BLOCK):
-            part = np.zeros((min(BLOCK, n - start), d))
+        for start in range(0, n, DENSE_BLOCK):
+            part = np.zeros((min(DENSE_BLOCK, n - start), d))
             densify(rows, start, part)
-            part *= scale[start : start + BLOCK, None]
+            part *= scale[start : start + DENSE_BLOCK, None]
             gram += part.T @ part
     elif isinstance(rows, Dense):
-        for start in range(0, d, BLOCK):
-            part = rows.values[:, start : start + BLOCK] * scale[:, None]
+        for start in range(0, d, DENSE_BLOCK):
+            part = rows.values[:, start : start + DENSE_BLOCK] * scale[:, None]
             gram += part @ part.T
     else:
         part = scipy.sparse.diags_array(scale) @ as_scipy(rows)

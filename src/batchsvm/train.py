@@ -19,8 +19,8 @@ from batchsvm.solution import Checkpoint, History, Status
 Engine = Callable[[Problem, Method, State, Sampler, int, float], float]
 Callback = Callable[[Checkpoint], Any]
 
-# A certificate costs about half an epoch, so one in five epochs is a tenth of the run.
-EPOCHS_A_CERTIFICATE = 5.0
+# A certificate costs about one epoch, so that one in ten epochs is a tenth of the run.
+EPOCHS_A_CERTIFICATE = 10.0
 GROWTH = 1.3
 
 
@@ -32,9 +32,9 @@ def checkpoints(iterations: int, per_epoch: float, tail: bool) -> Iterator[int]:
     Algorithm 1.
 
     >>> list(checkpoints(5000, per_epoch=100, tail=False))
-    [500, 1000, 1500, 2000, 2600, 3380, 4394, 5000]
+    [1000, 2000, 3000, 4000, 5000]
     >>> list(checkpoints(5000, per_epoch=100, tail=True))
-    [625, 1250, 2500, 5000]
+    [1250, 2500, 5000]
     """
     if tail:
         halves = [iterations]
