@@ -37,7 +37,7 @@ def checkpoints(iterations: int, per_epoch: float, tail: bool) -> Iterator[int]:
     [1250, 2500, 5000]
     """
     if tail:
-        halves = [iterations]
+        halves = [iterations, iterations // 2] if iterations > 1 else [iterations]
         while halves[-1] // 2 >= EPOCHS_A_CERTIFICATE * per_epoch:
             halves.append(halves[-1] // 2)
         yield from reversed(halves)
