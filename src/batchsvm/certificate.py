@@ -55,7 +55,7 @@ class Certificate:
 
     def __str__(self) -> str:
         return (
-            f"primal {self.primal:.9g}, dual {self.dual:.9g}: at most {self.gap:.3g} above the"
+            f"primal {self.primal:.6g}, dual {self.dual:.6g}: at most {self.gap:.3g} above the"
             f" optimum ({self.relative_gap:.3g} of P(0), rounding {self.rounding:.1g}),"
             f" {self.support_vectors} support vectors"
         )

@@ -1,0 +1,58 @@
+"""The docs name what exists.  Their examples are run as doctests (see pyproject.toml)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from batchsvm.losses import LOSSES
+
+ROOT = Path(__file__).parent.parent
+DOCS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+STATEMENTS = (ROOT / "docs" / "maths.md").read_text()
+
+
+def references():
+    """Each `file.py` and `file.py::name` of docs/maths.md."""
+    return sorted(set(re.findall(r"`((?:\w+/)?\w+\.py)(?:::(\w+))?`", STATEMENTS)))
+
+
+@pytest.mark.parametrize(("file", "name"), references())
+def test_what_the_maths_page_names_exists(file, name):
+    folder = ROOT / "tests" if file.startswith("test_") else ROOT / "src" / "batchsvm"
+    text = (folder / file).read_text()
+    assert not name or re.search(rf"^\s*(def|class) {name}\b", text, re.MULTILINE)
+
+
+def test_the_maths_page_maps_every_statement():
+    for statement in [
+        "Algorithm 1", "Algorithm 2", "Lemma 1", "Lemma 2", "Lemma 3", "Lemma 4",
+        "Theorem 1", "Theorem 2", "(regSVM)", "(dualSVM)", "(Qii)", "(walpha)", "(9s9js9skk)",
+        "(ft)", "(nablat)", "(9sjs8)", "(pegasosUpdate)", "(sigma_sq)", "(betab)", "(hs8js8s)",
+        "(js8sjs800)", "(alphai)", "(MBalphai)", "(Ddelta)", "(H)", "(dualityRequirements)",
+        "averageDefinition", "(sdcaspeedup)", "(deltaQdelta)", "(H_definition)", "(dualityGap)",
+        "(relationOfDualDecreaseAndDualityGap)", "(defOfG)", "(expectedBound)", "(t0)", "(T0)",
+        "(T)", "(rhsofbound)",
+    ]:  # fmt: skip
+        assert statement in STATEMENTS, statement
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_every_room_is_on_the_map():
+    text = (ROOT / "docs" / "design.md").read_text()
+    for source in (ROOT / "src" / "batchsvm").rglob("*.py"):
+        if source.name != "__init__.py":
+            assert source.name in text, source.name
+
+
+def test_every_loss_is_in_the_table():
+    text = (ROOT / "docs" / "add_a_loss.md").read_text()
+    for name in LOSSES:
+        assert f"| `{name}` |" in text
