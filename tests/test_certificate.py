@@ -76,8 +76,38 @@ def test_the_rounding_bound_is_small_and_true():
     solution = batchsvm.fit(X, y, lam=1e-3, tol=1e-6, max_epochs=5000)
     certificate = solution.certificate
     assert 0 < certificate.rounding < 1e-9
-    exact = oracle.primal(X.astype(np.longdouble), y, solution.w, "hinge", 1e-3)
-    assert abs(certificate.primal - float(exact)) < certificate.rounding
+    long = np.longdouble
+    z = X.astype(long) @ solution.w.astype(long)
+    primal = np.maximum(1 - y * z, 0).mean() + long(1e-3) / 2 * (solution.w.astype(long) ** 2).sum()
+    w = X.astype(long).T @ (solution.alpha * y) / (long(1e-3) * 2000)
+    dual = solution.alpha.astype(long).mean() - long(1e-3) / 2 * (w**2).sum()
+    assert abs(long(certificate.gap) - (primal - dual)) < certificate.rounding
+
+
+def test_the_rounding_bound_covers_dot_products_and_w_of_alpha():
+    # Terms of size 1e8 that cancel: what a dot product, or w(alpha), rounds is large.
+    X = np.array([[1e8, 1e8], [1.0, -1.0]])
+    w, alpha = np.array([1e4, -1e4]), np.array([1.0, 1.0])
+    bound = batchsvm.certify(X, [1, -1], w, alpha, lam=1e-3).rounding
+    assert bound > 1e12 * 2**-53  # |x w| is 1e12
+    assert bound > (1e8 / 2) ** 2 / 1e-3 * 2**-53  # |alpha x|^2 / lam is 2.5e18
+
+
+def test_alpha_of_a_row_without_weight_must_be_zero():
+    # Its box is a point even where that of the loss is unbounded: 0 times infinity.
+    X, y, weights = [[1.0], [1.0]], [1, -1], [1.0, 0.0]
+    with pytest.raises(ValueError, match=r"alpha\[1\] is 2.0"):
+        batchsvm.certify(X, y, [0.0], [2.0, 2.0], "squared_hinge", 1.0, weights)
+    found = batchsvm.certify(X, y, [0.0], [2.0, 0.0], "squared_hinge", 1.0, weights)
+    assert found.gap > 0.5  # the optimum is 1/3
+    with pytest.raises(ValueError, match="alpha must lie"):
+        batchsvm.fit(X, y, "squared_hinge", 1.0, sample_weight=weights, initial=([0.0], [2.0, 9.0]))
+
+
+def test_the_box_is_as_small_as_the_weight():
+    X, y = [[1.0], [1.0]], [1, -1]
+    with pytest.raises(ValueError, match="box"):
+        batchsvm.certify(X, y, [0.0], [5e-10, 0.0], "hinge", 1e-12, [1e-12, 1e-12])
 
 
 def test_infeasible_alpha_is_refused():

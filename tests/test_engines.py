@@ -42,10 +42,11 @@ def test_every_format(method, form):
     assert_same_run(form(X), y, lam=LAM, method=method, batch_size=7)
 
 
+@pytest.mark.parametrize("batch_size", [1, 7])
 @pytest.mark.parametrize("sampling", ["permutation", "subsets"])
 @pytest.mark.parametrize("averaging", [None, "tail", "decay"])
 @pytest.mark.parametrize("method", METHODS)
-def test_every_sampling_and_averaging(method, averaging, sampling):
+def test_every_sampling_and_averaging(method, averaging, sampling, batch_size):
     X, y = toy("logistic")
     weights = np.random.default_rng(0).random(len(y)) * (np.arange(len(y)) % 5 > 0)
     assert_same_run(
@@ -56,7 +57,7 @@ def test_every_sampling_and_averaging(method, averaging, sampling):
         loss="logistic",
         lam=LAM,
         method=METHODS[method](sampling=sampling),
-        batch_size=7,
+        batch_size=batch_size,
         averaging=averaging,
         sample_weight=weights,
     )
@@ -71,10 +72,22 @@ def test_aggressive_refuses_the_same_steps():
 
 
 @pytest.mark.parametrize("averaging", [None, "tail", "decay"])
-def test_projection(averaging):
+@pytest.mark.parametrize(("lam", "radius"), [(LAM, 0.7), (1e-4, 0.1), (0.1, 0.01)])
+def test_projection(averaging, lam, radius):
+    # The smaller lam and radius, the more a step is shrunk, down to what float64 can hold.
     X, y = toy("hinge")
-    method = Pegasos(radius=0.7)
-    assert_same_run(X, y, lam=LAM, method=method, batch_size=3, epochs=20, averaging=averaging)
+    run = assert_same_run(
+        X, y, lam=lam, method=Pegasos(radius=radius), batch_size=3, epochs=20, averaging=averaging
+    )
+    assert np.linalg.norm(run.w) <= radius * (1 + 1e-12)
+    assert np.isfinite(run.history.primal).all()
+
+
+@pytest.mark.parametrize("loss", ["hinge", "absolute", "squared_hinge"])
+def test_skipping_rows_some_of_which_weigh_nothing(loss):
+    X, y = toy(loss)
+    weights = (np.arange(60) % 3 > 0) * 1.0
+    assert_same_run(X, y, loss=loss, lam=LAM, sample_weight=weights, epochs=4)
 
 
 def test_long_decaying_averages_do_not_underflow():

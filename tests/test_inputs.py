@@ -31,50 +31,60 @@ BAD = {
     "no rows": ({"X": np.zeros((0, 3)), "y": []}, r"X must have at least one row.*\(0, 3\)"),
     "no columns": ({"X": np.zeros((60, 0))}, r"at least one row and one column.*\(60, 0\)"),
     "one-dimensional": ({"X": X[0]}, r"X must have two dimensions, not shape \(6,\)"),
-    "words": ({"X": np.array([["a"] * 2] * 60)}, "X must hold numbers"),
+    "words": ({"X": np.array([["a"] * 2] * 60)}, "X must hold real numbers, not <U1"),
     "ragged": ({"X": [[1.0], [1.0, 2.0]]}, "X must be a two-dimensional array"),
+    "dense complex": ({"X": X + 0j}, "X must hold real numbers, not complex128"),
     "complex": ({"X": sp.csr_array(X.astype(complex))}, "X must hold real numbers, not complex"),
     "short y": ({"y": Y[:-1]}, r"y must have shape \(60,\).*\(59,\)"),
     "wide y": ({"y": Y[:, None]}, r"y must have shape \(60,\).*\(60, 1\)"),
     "three classes": ({"y": np.arange(60) % 3}, r"y must have two classes.*not 3.*\[0, 1, 2\]"),
     "three words": ({"y": list("abc" * 20)}, "y must have two classes.*not 3"),
+    "mixed labels": ({"y": np.array([1, "a"] * 30, dtype=object)}, "y must hold labels of one"),
+    "-inf label": ({"y": np.where(Y > 0, -np.inf, 1.0)}, "y must be finite, but it holds -inf"),
     "nan label": ({"y": np.where(Y > 0, np.nan, 1.0)}, "y must be finite.*nan"),
     "nan target": ({"y": np.where(Y > 0, np.nan, 1.0), "loss": "huber"}, r"y must be finite.*nan"),
     "word target": ({"y": list("ab" * 30), "loss": "huber"}, "y must hold numbers"),
-    "lam 0": ({"lam": 0}, "lam must be a positive number, not 0"),
-    "lam negative": ({"lam": -1.0}, r"lam must be a positive number, not -1\.0"),
-    "lam nan": ({"lam": np.nan}, "lam must be a positive number, not nan"),
-    "lam inf": ({"lam": np.inf}, "lam must be a positive number, not inf"),
-    "lam text": ({"lam": "1"}, "lam must be a positive number, not '1'"),
-    "b 0": ({"batch_size": 0}, "batch_size must be 'auto' or from 1 to n = 60, not 0"),
+    "lam 0": ({"lam": 0}, "lam must be a finite positive number, not 0"),
+    "lam negative": ({"lam": -1.0}, r"lam must be a finite positive number, not -1\.0"),
+    "lam nan": ({"lam": np.nan}, "lam must be a finite positive number, not nan"),
+    "lam inf": ({"lam": np.inf}, "lam must be a finite positive number, not inf"),
+    "lam text": ({"lam": "1"}, "lam must be a finite positive number, not '1'"),
+    "b 0": ({"batch_size": 0}, "batch_size must be 'auto' or an integer from 1 to n = 60, not 0"),
     "b > n": ({"batch_size": 61}, "batch_size must be .* not 61"),
     "b float": ({"batch_size": 2.5}, r"batch_size must be .* not 2\.5"),
     "b text": ({"batch_size": "atuo"}, "batch_size must be .* not 'atuo'"),
-    "tol": ({"tol": -1e-3}, r"tol must be a number that is not negative, not -0\.001"),
-    "epochs": ({"max_epochs": 0}, "max_epochs must be a positive number, not 0"),
+    "tol": ({"tol": -1e-3}, r"tol must be a finite number that is not negative, not -0\.001"),
+    "epochs": ({"max_epochs": 0}, "max_epochs must be a finite positive number, not 0"),
     "negative weight": ({"sample_weight": -np.ones(60)}, r"sample_weight .*entry 0 is.*-1\.0"),
     "nan weight": ({"sample_weight": np.full(60, np.nan)}, "sample_weight must be finite"),
     "no weight": ({"sample_weight": np.zeros(60)}, "sample_weight must not be zero everywhere"),
+    "weight text": ({"sample_weight": "balanced"}, "sample_weight must be an array of numbers"),
+    "tiny weights": ({"sample_weight": np.full(60, 1e-300)}, "sample_weight must be 0 or between"),
     "weights": ({"sample_weight": np.ones(59)}, r"sample_weight must have shape \(60,\)"),
     "loss": ({"loss": "hnge"}, "loss must be one of 'hinge'.*not 'hnge'; did you mean 'hinge'"),
     "loss object": ({"loss": 3}, "loss must be one of .*not 3"),
+    "huber text": ({"loss": losses.Huber("a")}, "delta of loss Huber must be .* not 'a'"),
+    "newton": ({"loss": losses.Logistic(2.5)}, r"newton_steps of loss Logistic must .* not 2\.5"),
     "huber": ({"loss": losses.Huber(delta=0)}, "delta of loss Huber must be a positive"),
     "quantile": ({"loss": losses.Quantile(1.0)}, "quantile of loss Quantile must be strictly"),
     "epsilon": ({"loss": losses.EpsilonInsensitive(-1)}, "epsilon of loss EpsilonInsensitive"),
     "absolute": ({"loss": losses.Absolute(0.5)}, "epsilon of loss Absolute must be 0"),
     "smoothing": ({"loss": losses.SmoothedHinge(-1)}, "smoothing of loss SmoothedHinge"),
     "method": ({"method": "agressive"}, "method must be .* did you mean 'aggressive'"),
+    "base": ({"method": methods.DualMethod()}, "method must be one of"),
+    "skips": ({"method": methods.Safe(skips="no")}, "skips must be one of True, False"),
     "gamma": ({"method": methods.Aggressive(gamma=1.0)}, "gamma must be strictly between 0 and 1"),
     "step": ({"method": methods.Safe(step="genral")}, "step must be .* did you mean 'general'"),
     "sampling": ({"method": methods.Safe(sampling="permutaton")}, "did you mean 'permutation'"),
     "radius": ({"method": methods.Pegasos(radius=-1)}, "radius must be a positive number, not -1"),
-    "sigma2": ({"method": methods.Safe(sigma2=0)}, "sigma2 must be a positive number or None"),
+    "sigma2": ({"method": methods.Safe(sigma2=0)}, "sigma2 must be between 0 and 1, or None"),
     "averaging": ({"averaging": "tial"}, "averaging must be .* did you mean 'tail'"),
     "n_jobs": ({"n_jobs": 0}, "n_jobs must be a positive integer, or -1 for all cores, not 0"),
     "seed": ({"random_state": -1}, "random_state must be None, an integer.* not -1"),
     "callback": ({"callback": 3}, "callback must be callable or None, not 3"),
     "checkpoints": ({"checkpoints": [3, 2]}, "checkpoints must be 'auto' or increasing positive"),
     "no checkpoint": ({"checkpoints": []}, "checkpoints must be 'auto' or increasing positive"),
+    "half checkpoints": ({"checkpoints": [1.5, 3]}, "checkpoints must be 'auto' or increasing"),
     "checkpoint 0": ({"checkpoints": [0, 1]}, "checkpoints must be 'auto' or increasing positive"),
     "checkpoints text": ({"checkpoints": "atuo"}, "checkpoints must be .* did you mean 'auto'"),
     "tail": ({"checkpoints": [1], "averaging": "tail"}, "checkpoints must be 'auto' with"),
@@ -121,7 +131,9 @@ def test_a_loss_that_lacks_a_method_is_named():
         (lambda: batchsvm.sigma2(spoiled(np.nan)), "row 5"),
         (lambda: batchsvm.beta_b(0, 10, 0.1), "b must be between 1 and n = 10, not 0"),
         (lambda: batchsvm.beta_b(11, 10, 0.1), "not 11"),
-        (lambda: batchsvm.beta_b(1, 10, -0.1), r"sigma2 must not be negative"),
+        (lambda: batchsvm.beta_b("a", 10, 0.1), "b must be between 1 and n = 10, not 'a'"),
+        (lambda: batchsvm.beta_b(1, 10, -0.1), r"sigma2 must be between 0 and 1, not -0\.1"),
+        (lambda: batchsvm.beta_b(1, 10, 2), "sigma2 must be between 0 and 1, not 2"),
         (lambda: batchsvm.plan(X, lam=0), "lam must be"),
         (lambda: batchsvm.plan(X, sigma2=-1.0), "sigma2 must be"),
         (lambda: batchsvm.certify(X, Y, np.zeros(5), np.zeros(60)), r"w must have shape \(6,\)"),
@@ -254,15 +266,49 @@ def test_repeated_indices_are_summed_in_a_copy():
     assert scrambled.indices.tolist() == [2, 0, 1, 1]  # the user's own is left alone
 
 
-def test_indices_beyond_the_columns_are_refused():
+@pytest.mark.parametrize("part", ["indices", "indptr"])
+@pytest.mark.parametrize("value", [10_000, -3])
+def test_a_broken_csr_matrix_is_refused(part, value):
     broken = sp.csr_array(X)
-    broken.indices = broken.indices.copy()
-    broken.indices[-1] = 10_000
-    with pytest.raises(ValueError, match="indices"):
+    spoilt = getattr(broken, part).copy()
+    spoilt[-2] = value
+    setattr(broken, part, spoilt)
+    with pytest.raises(ValueError, match="X must be a valid CSR matrix"):
         batchsvm.fit(broken, Y)
 
 
-def test_lists_and_frames_are_welcome():
+def test_a_loss_needs_a_field_a_box_with_zero_and_names_of_its_own():
+    from typing import NamedTuple
+
+    class Empty(NamedTuple):
+        task, lower, upper, lipschitz = "regression", -1.0, 1.0, 1.0
+        value = subgradient = conjugate = dual_step = np.abs
+
+    class Taken(NamedTuple):
+        draw: float = 1.0
+        task, lower, upper, lipschitz = "regression", -1.0, 1.0, 1.0
+        value = subgradient = conjugate = dual_step = np.abs
+
+    class Steep(NamedTuple):
+        slope: float = 1.0
+        task, lower, upper, lipschitz = "regression", 0.5, 2.0, 2.0
+        value = subgradient = conjugate = dual_step = np.abs
+
+    for loss, message in [
+        (Empty(), "loss Empty has no field"),
+        (Taken(), "loss Taken must not have a field named 'draw'"),
+        (Steep(), "loss Steep must have 0 in its dual box"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            batchsvm.fit(X, Y, loss)
+
+
+def test_an_integer_parameter_is_compiled_as_a_float():
+    solution = batchsvm.fit(X, Y, losses.Huber(1), lam=0.05)
+    assert isinstance(solution.loss.delta, float)
+
+
+def test_lists_are_welcome():
     plain = batchsvm.fit(X, Y, lam=0.05, random_state=0)
     np.testing.assert_array_equal(
         plain.w, batchsvm.fit(X.tolist(), Y.tolist(), lam=0.05, random_state=0).w

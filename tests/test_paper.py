@@ -217,9 +217,11 @@ class TestTheorems:
         X, y = self.data()
         optimum = batchsvm.fit(X, y, lam=self.lam, tol=1e-9).certificate.primal
         beta = batchsvm.beta_b(b, self.n, batchsvm.sigma2(X))
-        T = 1600
+        T = 16_000  # enough for the bound to say something: w = 0 is further off
         runs = [self.run(Pegasos(sampling="subsets"), b, T, seed).primal for seed in range(20)]
-        assert np.mean(runs) - optimum <= beta / b * 30 / (self.lam * T)
+        bound = beta / b * 30 / (self.lam * T)
+        assert bound < 0.2 * (1 - optimum)
+        assert np.mean(runs) - optimum <= bound
         assert np.mean(runs) >= optimum - 1e-9
 
     @pytest.mark.parametrize("b", [1, 8, 40])

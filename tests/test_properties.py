@@ -31,8 +31,8 @@ def problems(draw):
     return X, y, loss, lam
 
 
-@given(problems(), st.randoms(use_true_random=False), st.booleans())
-def test_the_gap_of_any_feasible_point_is_not_negative(problem, random, near_box):
+@given(problems(), st.randoms(use_true_random=False), st.booleans(), st.booleans())
+def test_the_gap_of_any_feasible_point_is_not_negative(problem, random, near_box, weighted):
     X, y, loss, lam = problem
     rng = np.random.default_rng(random.randrange(2**32))
     kind = LOSSES[loss]()
@@ -40,12 +40,17 @@ def test_the_gap_of_any_feasible_point_is_not_negative(problem, random, near_box
     alpha = rng.uniform(kind.lower, top, size=len(y))
     if near_box:
         alpha = np.where(rng.random(len(y)) < 0.5, kind.lower, top)
+    weights = None
+    if weighted:
+        weights = 10.0 ** rng.uniform(-6, 3, size=len(y)) * (rng.random(len(y)) < 0.8)
+        weights[0] = 1.0
+        alpha *= weights
     w = rng.normal(size=X.shape[1]) * 10.0 ** rng.uniform(-3, 2)
-    for point in (w, oracle.w_of_alpha(X, y, alpha, loss, lam)):
-        certificate = batchsvm.certify(X, y, point, alpha, loss, lam)
+    for point in (w, oracle.w_of_alpha(X, y, alpha, loss, lam, weights)):
+        certificate = batchsvm.certify(X, y, point, alpha, loss, lam, weights)
         assert certificate.gap >= -certificate.rounding
-        primal = oracle.primal(X, y, point, loss, lam)
-        dual = oracle.dual(X, y, alpha, loss, lam)
+        primal = oracle.primal(X, y, point, loss, lam, weights)
+        dual = oracle.dual(X, y, alpha, loss, lam, weights)
         error = abs(certificate.primal - primal) + abs(certificate.dual - dual)
         # Both computations round; the bound is for one of them.
         assert error <= 2 * certificate.rounding

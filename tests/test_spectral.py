@@ -9,7 +9,9 @@ import pytest
 import scipy.sparse as sp
 
 import batchsvm
-from batchsvm.plan import spectral_batch_size
+from batchsvm import spectral
+from batchsvm.inputs import read_rows
+from batchsvm.planning import spectral_batch_size
 from conftest import FORMATS, toy
 
 
@@ -57,12 +59,24 @@ def test_bounds_fail_no_more_often_than_stated(method):
     assert failures <= 0.2 * 200
 
 
-def test_lanczos_without_its_correction_would_fail(monkeypatch):
-    # The margin is what makes it a bound: Ritz values alone are below the eigenvalue.
+def test_lanczos_without_its_correction_is_no_bound():
+    # Ritz values are below the eigenvalue; the margin is what makes a bound of them.
     X = large(600, 300)
-    margin = batchsvm.sigma2(X, "lanczos", failure_probability=1e-3)
-    slim = batchsvm.sigma2(X, "lanczos", failure_probability=0.999)
-    assert slim < margin
+    rows = read_rows(X)
+    norms2 = np.asarray(X.multiply(X).sum(axis=1))
+    for seed in range(20):
+        ritz, _ = spectral._lanczos(rows, norms2, 6, np.random.default_rng(seed))
+        assert ritz / 600 <= exact(X) * (1 + 1e-12)
+    slow, _ = spectral._lanczos(rows, norms2, 1, np.random.default_rng(0))
+    assert slow / 600 < 0.9 * exact(X)
+
+
+def test_an_estimate_is_close_and_claims_nothing():
+    X = large(20_000, 2000)
+    found = batchsvm.sigma2(X, "estimate")
+    assert 0.5 * exact(X) < found < 2 * exact(X)
+    assert np.isnan(found.failure_probability)
+    assert "sigma^2 about" in str(batchsvm.plan(X, sigma2=found))
 
 
 def test_a_larger_sample_is_closer():

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 import batchsvm
 from batchsvm import train
 from batchsvm.losses import LOSSES
-from batchsvm.methods import METHODS
+from batchsvm.methods import METHODS, Safe
 from batchsvm.solution import Status
 from conftest import toy
 from test_methods import LAM, quietly
@@ -63,14 +63,17 @@ def test_checkpoints_end_at_the_last_iteration(iterations, tail):
 
 
 def test_certificates_can_be_asked_for_by_iteration():
-    asked = [1, 2, 5, 17, 40, 1000]
+    asked = [1, 2, 5, 17, 40]
     solution = quietly(
         X, Y, lam=1e-3, method="safe", batch_size=6, tol=1e-6, max_epochs=30, checkpoints=asked
     )
-    assert solution.history.iteration.tolist() == [0, 1, 2, 5, 17, 40, 300]
+    assert solution.history.iteration.tolist() == [0, 1, 2, 5, 17, 40, 100, 200, 300]
     solution = quietly(X, Y, lam=LAM, tol=0.5, checkpoints=np.arange(1, 9))
     assert solution.status.converged
     assert solution.history.gap[-1] <= 0.5 < solution.history.gap[-2]
+    solution = batchsvm.fit(X, Y, lam=LAM, tol=0.01, checkpoints=[1, 2])
+    assert solution.history.iteration[:3].tolist() == [0, 1, 2]
+    assert solution.history.epoch[-1] < 50  # and after the last one, as if none were asked for
 
 
 def test_max_epochs_is_kept_to():
@@ -82,9 +85,9 @@ def test_max_epochs_is_kept_to():
 
 def test_a_fit_that_falls_short_warns_with_its_gap_and_what_to_try():
     for method, advice in [
-        ("pegasos", 'method="auto"'),
-        ("naive", 'method="aggressive"'),
-        ("safe", "smaller batch_size"),
+        ("pegasos", 'To get closer, raise max_epochs .*, or use method="auto"'),
+        ("naive", 'Naive steps may never converge .* use method="aggressive"'),
+        ("safe", "To get closer, raise max_epochs .*, or use a smaller batch_size"),
     ]:
         with pytest.warns(ConvergenceWarning, match=advice) as caught:
             solution = batchsvm.fit(X, Y, lam=1e-4, method=method, batch_size=30, max_epochs=1)
@@ -104,10 +107,53 @@ def test_a_fit_that_converges_is_silent(capfd):
 
 
 def test_a_tol_below_rounding_stops_at_rounding():
-    with pytest.warns(ConvergenceWarning, match="below its own rounding error"):
-        solution = batchsvm.fit(X, Y, "huber", LAM, tol=0, max_epochs=10**6, random_state=0)
-    assert solution.status is Status.PRECISION
-    assert solution.certificate.gap <= solution.certificate.rounding
+    for seed in range(10):
+        with pytest.warns(ConvergenceWarning, match="below its own rounding error.*Float64 can"):
+            solution = batchsvm.fit(
+                X, Y, "huber", LAM, tol=1e-17, max_epochs=10**6, random_state=seed
+            )
+        assert solution.status is Status.PRECISION
+        assert solution.certificate.gap <= solution.certificate.rounding
+
+
+def test_a_gap_within_tol_is_proven_only_with_its_rounding_error():
+    for tol in (1e-6, 1e-12, 1e-13, 1e-14):
+        solution = quietly(X, Y, "huber", LAM, tol=tol, max_epochs=10**5)
+        certificate = solution.certificate
+        proven = certificate.gap + certificate.rounding <= tol * solution.history.primal[0]
+        assert proven == (solution.status is Status.CONVERGED)
+
+
+def test_an_epoch_that_reaches_tol_ends_the_run():
+    # Far fewer iterations than to the first planned checkpoint, and no epoch too many.
+    solution = batchsvm.fit(X, Y, lam=LAM, tol=0.05, method="safe", batch_size=5)
+    assert len(solution.history) == 2
+    assert solution.history.iteration[-1] % 12 == 0
+    assert solution.history.iteration[-1] < 10 * 12
+    assert solution.history.gap[-1] > 1e-3
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_cutting_a_run_into_many_calls_changes_nothing(method, monkeypatch):
+    whole = quietly(X, Y, lam=LAM, method=method, batch_size=5, tol=1e-3, max_epochs=20)
+    monkeypatch.setattr(batchsvm.engines.cpu, "NONZEROS_A_CALL", 60)
+    cut = quietly(X, Y, lam=LAM, method=method, batch_size=5, tol=1e-3, max_epochs=20)
+    np.testing.assert_array_equal(whole.w, cut.w)
+    np.testing.assert_array_equal(whole.history.iteration, cut.history.iteration)
+
+
+def test_the_first_call_of_the_engine_only_compiles(monkeypatch):
+    # It has nothing to do, so that the seconds of the history leave compiling out.
+    stops = []
+
+    def engine(problem, method, state, sampler, stop, target):
+        stops.append((state.iteration, stop))
+        return batchsvm.engines.cpu.run(problem, method, state, sampler, stop, target)
+
+    monkeypatch.setitem(batchsvm.engines.ENGINES, "cpu", engine)
+    batchsvm.fit(X, Y, lam=LAM)
+    assert stops[0] == (0, 0)
+    assert stops[1][1] > 0
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -143,7 +189,8 @@ def test_ctrl_c_returns_the_best_certified_point(method):
         if checkpoint.iteration > 0:
             raise KeyboardInterrupt
 
-    solution = batchsvm.fit(X, Y, lam=1e-3, method=method, tol=0, callback=press, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="pass this solution as initial"):
+        solution = batchsvm.fit(X, Y, lam=1e-3, method=method, tol=0, callback=press)
     assert solution.status is Status.INTERRUPTED
     assert "best certified" in solution.status.value
     again = batchsvm.certify(X, Y, solution.w, solution.alpha, lam=1e-3)
@@ -154,18 +201,37 @@ def test_ctrl_c_between_two_certificates(monkeypatch):
     calls = []
 
     def engine(problem, method, state, sampler, stop, target):
-        if len(calls) == 2:
+        if len(calls) == 2:  # the first call compiles, the second trains
             state.w[:] = np.nan  # whatever was under way is not what is returned
             raise KeyboardInterrupt
         calls.append(stop)
         return batchsvm.engines.cpu.run(problem, method, state, sampler, stop, target)
 
     monkeypatch.setitem(batchsvm.engines.ENGINES, "cpu", engine)
-    solution = batchsvm.fit(X, Y, lam=1e-4, tol=1e-9, random_state=0)
+    solution = quietly(X, Y, lam=1e-4, tol=1e-9, random_state=0)
     assert solution.status is Status.INTERRUPTED
     assert np.isfinite(solution.w).all()
-    assert len(solution.history) == 3
+    assert len(solution.history) == 2
     assert solution.certificate.gap == solution.history.gap.min()
+
+
+def test_ctrl_c_while_a_point_is_copied(monkeypatch):
+    from batchsvm.methods import DualState
+
+    original, calls = DualState.alpha_of, []
+
+    def alpha_of(self, start, stop):
+        if start < stop:
+            calls.append(start)
+        if len(calls) == 4:  # two for each certificate, then one for each copy
+            raise KeyboardInterrupt
+        return original(self, start, stop)
+
+    monkeypatch.setattr(DualState, "alpha_of", alpha_of)
+    solution = quietly(X, Y, lam=1e-4, tol=1e-9, checkpoints=[30])
+    assert solution.status is Status.INTERRUPTED
+    again = batchsvm.certify(X, Y, solution.w, solution.alpha, lam=1e-4)
+    assert again == solution.certificate
 
 
 def test_a_callback_sees_every_certificate_and_can_stop():
@@ -173,7 +239,8 @@ def test_a_callback_sees_every_certificate_and_can_stop():
 
     def callback(checkpoint):
         seen.append(checkpoint)
-        return checkpoint.certificate.relative_gap < 0.2
+        assert not checkpoint.w.flags.writeable
+        return np.bool_(checkpoint.certificate.relative_gap < 0.2)
 
     solution = batchsvm.fit(X, Y, lam=1e-4, tol=1e-9, callback=callback, random_state=0)
     assert solution.status is Status.STOPPED
@@ -242,3 +309,25 @@ def test_the_work_of_an_iteration_does_not_grow_with_the_columns():
         assert np.isfinite(state.w[:30]).all()
         assert np.isfinite(problem.examples["alpha"]).all()
         assert np.isnan(state.w[30:]).all()
+
+
+def test_skipping_spares_visits_and_changes_nothing_that_is_certified():
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(2000, 20))
+    y = np.where(data @ rng.normal(size=20) + rng.normal(size=2000) > 0, 1.0, -1.0)
+    plain, skipping = (
+        batchsvm.fit(data, y, lam=1e-3, method=Safe(skips=skips), batch_size=1, tol=1e-5)
+        for skips in (False, True)
+    )
+    assert skipping.history.iteration[-1] < 0.6 * plain.history.iteration[-1]
+    for solution in (plain, skipping):
+        again = batchsvm.certify(data, y, solution.w, solution.alpha, lam=1e-3)
+        assert again == solution.certificate
+        assert again.relative_gap <= 1e-5
+
+
+def test_solutions_can_be_compared_and_hashed():
+    one, two = (batchsvm.fit(X, Y, lam=LAM) for _ in range(2))
+    assert one == one
+    assert one != two
+    assert len({one, two}) == 2

@@ -7,7 +7,7 @@ ICML 2013 ("the paper" throughout).
 from batchsvm import losses, methods
 from batchsvm.api import certify, fit, plan, sigma2
 from batchsvm.certificate import Certificate, CertificateError
-from batchsvm.plan import Plan
+from batchsvm.planning import Plan
 from batchsvm.solution import Checkpoint, History, Solution, Status
 from batchsvm.spectral import beta_b
 

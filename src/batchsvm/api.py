@@ -21,7 +21,7 @@ from batchsvm.methods import (
     start_dual,
     start_pegasos,
 )
-from batchsvm.plan import Plan, make_plan
+from batchsvm.planning import Plan, make_plan
 from batchsvm.problem import Problem
 from batchsvm.rows import all_norms2
 from batchsvm.sampling import make_sampler
@@ -67,7 +67,8 @@ def fit(
         float32 or float64, used in place; CSR with int32 or int64 indices.
     y : array of shape (n,)
         Two classes (the larger label counts as +1) for a classification loss, numbers
-        for a regression loss.
+        for a regression loss.  If there is one class only, it counts as +1, or as -1 if
+        it is a number that is not positive.
     loss : str or loss object
         "hinge", "smoothed_hinge", "squared_hinge", "logistic"; "absolute",
         "epsilon_insensitive", "quantile", "huber"; or e.g. `losses.Huber(delta=0.5)`.
@@ -88,17 +89,17 @@ def fit(
         Return the last iterate, the mean over the second half of the run (Algorithm 1,
         Theorem 2), or the decaying average 0.9/0.1 of the paper's experiments.
     initial : Solution or (w, alpha), optional
-        Start from w(alpha).
+        Start from alpha and w(alpha); a w that is another one is not used.
     n_jobs : int
         Threads for certificates; -1 means all cores.
     random_state : int, Generator, RandomState or None
-        The same seed gives the same run.
+        The same seed gives the same run; None gives another one each time.
     callback : callable, optional
-        Called with a `Checkpoint` after each certificate; returning True stops.
+        Called with a `Checkpoint` after each certificate; a true result stops the fit.
     checkpoints : "auto" or increasing integers
-        The iterations after which to certify.  "auto" lets the distances grow, so that
-        certificates take a tenth of a long run, and certifies at once when an estimate
-        of the gap is within tol.
+        The iterations after which to certify; after the last one, as "auto" does.  "auto"
+        lets the distances grow, so that certificates take a tenth of a long run, and
+        certifies at once when an estimate of the gap is within tol.
     engine : {"cpu", "reference"}
         Compiled code, or plain NumPy (slow; the oracle of the tests).
 
@@ -117,10 +118,10 @@ def fit(
     True
     """
     loss = inputs.read_loss(loss)
-    lam = inputs.number("lam", lam, "a positive number", 0.0)
+    lam = inputs.number("lam", lam, "a finite positive number", 0.0)
     chosen = inputs.read_method(method)
-    tol = inputs.number("tol", tol, "a number that is not negative", -1e-300)
-    max_epochs = inputs.number("max_epochs", max_epochs, "a positive number", 0.0)
+    tol = inputs.number("tol", tol, "a finite number that is not negative", -1e-300)
+    max_epochs = inputs.number("max_epochs", max_epochs, "a finite positive number", 0.0)
     averaging = inputs.read_averaging(averaging)
     asked = inputs.read_checkpoints(checkpoints, averaging)
     jobs = inputs.read_jobs(n_jobs)
@@ -131,13 +132,12 @@ def fit(
     rows = inputs.read_rows(X)
     n = rows.shape[0]
     if batch_size != "auto":
-        inputs.whole("batch_size", batch_size, 1, n, f"'auto' or from 1 to n = {n}")
-    radius = chosen.radius if isinstance(chosen, Pegasos) else inf
+        inputs.whole("batch_size", batch_size, 1, n, f"'auto' or an integer from 1 to n = {n}")
+    radius = float(chosen.radius) if isinstance(chosen, Pegasos) else inf
     problem, classes = inputs.read_problem(rows, y, loss, lam, sample_weight, radius)
     alpha = _read_initial(initial, problem)
     chosen, plan = _settle(problem, chosen, batch_size, tol, seed)
     b = plan.batch_size
-    _refuse_mismatch(problem, chosen, b)
 
     sampler = make_sampler(chosen.sampling, n, b, seed)
     state: Any
@@ -152,7 +152,7 @@ def fit(
         run.w, run.alpha, certificate, run.history(), run.status, plan, classes, loss, lam,
         chosen, b,
     )  # fmt: skip
-    _warn_if_short(solution, tol, max_epochs)
+    _warn_if_short(solution, max_epochs)
     return solution
 
 
@@ -181,10 +181,10 @@ def certify(
     (0.625, 0.375)
     """
     loss = inputs.read_loss(loss)
-    lam = inputs.number("lam", lam, "a positive number", 0.0)
+    lam = inputs.number("lam", lam, "a finite positive number", 0.0)
     jobs = inputs.read_jobs(n_jobs)
     if radius != inf:
-        radius = inputs.number("radius", radius, "a positive number", 0.0)
+        radius = inputs.number("radius", radius, "a finite positive number", 0.0)
     rows = inputs.read_rows(X)
     n, d = rows.shape
     w = inputs.read_vector("w", w, d)
@@ -194,7 +194,7 @@ def certify(
             f"w must have norm at most radius = {radius!r}, not {float(np.linalg.norm(w))!r}"
         )
     problem, _ = inputs.read_problem(rows, y, loss, lam, sample_weight, radius)
-    inputs.refuse_infeasible(alpha, problem)
+    alpha = inputs.read_alpha(alpha, problem)
     return certify_point(problem, w, lambda start, stop: alpha[start:stop], jobs)
 
 
@@ -268,17 +268,17 @@ def plan(
     4
     """
     loss = inputs.read_loss(loss)
-    lam = inputs.number("lam", lam, "a positive number", 0.0)
-    tol = inputs.number("tol", tol, "a number that is not negative", -1e-300)
+    lam = inputs.number("lam", lam, "a finite positive number", 0.0)
+    tol = inputs.number("tol", tol, "a finite number that is not negative", -1e-300)
     if sigma2 is not None:
-        inputs.number("sigma2", sigma2, "a positive number or None", 0.0)
+        inputs.number("sigma2", sigma2, "between 0 and 1, or None", 0.0, 1.0 + 1e-9)
     rows = inputs.read_rows(X)
     if y is None:
         if loss.task == "regression":
             raise ValueError("y must be given for a regression loss, since P(0) depends on it")
         y = np.ones(rows.shape[0])
     problem, _ = inputs.read_problem(rows, y, loss, lam)
-    return _plan_for(problem, tol, _sigma2_for(problem, "auto", sigma2, seed=0), None)
+    return make_plan(problem, tol, _sigma2_for(problem, "auto", sigma2, seed=0))
 
 
 def _sigma2_for(problem: Problem, how: str, known: float | None, seed: int) -> Sigma2:
@@ -286,20 +286,6 @@ def _sigma2_for(problem: Problem, how: str, known: float | None, seed: int) -> S
         return known if isinstance(known, Sigma2) else Sigma2(known, "given")
     rng = np.random.default_rng(seed)
     return measure_sigma2(problem.rows, problem.examples["norm2"], how, rng)
-
-
-def _plan_for(problem: Problem, tol: float, sigma2: Sigma2, choice: tuple[int, str] | None) -> Plan:
-    return make_plan(
-        problem.n,
-        problem.d,
-        problem.lam,
-        tol,
-        sigma2,
-        problem.loss,
-        problem.primal_at_zero(),
-        float(problem.examples["norm2"].max()),
-        choice,
-    )
 
 
 def _settle(
@@ -319,35 +305,29 @@ def _settle(
         )
     method = method or Aggressive()
     serial = choice is not None and choice[0] == 1
-    if isinstance(method, DualMethod) and method.step == "literal" and method.sigma2 is None:
-        # The paper's own sigma^2, of the rows as they are.
-        ones = np.ones(problem.n)
-        known: float | None = measure_sigma2(problem.rows, ones, rng=np.random.default_rng(seed))
-    else:
-        known = method.sigma2
+    known = method.sigma2
+    if isinstance(method, DualMethod) and method.step == "literal":
+        _refuse_long_rows(problem.examples["norm2"], 'step="general"')
+        if known is None and not serial:  # the paper's own sigma^2, of the rows as they are
+            ones, rng = np.ones(problem.n), np.random.default_rng(seed)
+            known = measure_sigma2(problem.rows, ones, rng=rng)
     found = _sigma2_for(problem, "estimate" if serial else "auto", known, seed)
-    return method, _plan_for(problem, tol, found, choice)
+    plan = make_plan(problem, tol, found, choice)
+    if isinstance(method, DualMethod) and method.sampling == "replacement" and plan.batch_size > 1:
+        raise ValueError(
+            'sampling must be "permutation" or "subsets" for a dual method with batch_size > 1,'
+            f' not "replacement": a row twice in a batch of {plan.batch_size} can leave its box'
+        )
+    return method, plan
 
 
 def _refuse_long_rows(norms2: np.ndarray, remedy: str) -> None:
     longest = float(np.sqrt(norms2.max()))
-    if longest > 1 + 1e-6:
+    if longest > 1 + 1e-4:  # text files round
         raise ValueError(
             f"X must have rows of norm at most 1 here, but the longest has {longest:.6g};"
             f" divide X by it, or use {remedy}"
         )
-
-
-def _refuse_mismatch(problem: Problem, method: Method, b: int) -> None:
-    """Refuse what a method cannot do with this data."""
-    if isinstance(method, DualMethod):
-        if method.step == "literal":
-            _refuse_long_rows(problem.examples["norm2"], 'step="general"')
-        if method.sampling == "replacement" and b > 1:
-            raise ValueError(
-                'sampling must be "permutation" or "subsets" for a dual method with batch_size'
-                f' > 1, not "replacement": a row twice in a batch of {b} can leave its box'
-            )
 
 
 def _read_initial(initial: Any, problem: Problem) -> np.ndarray | None:
@@ -357,33 +337,44 @@ def _read_initial(initial: Any, problem: Problem) -> np.ndarray | None:
     if isinstance(initial, Solution):
         initial = initial.w, initial.alpha
     if not (isinstance(initial, tuple | list) and len(initial) == 2):
-        raise ValueError(f"initial must be a Solution or a pair (w, alpha), not {initial!r}")
+        raise ValueError(
+            f"initial must be a Solution or a pair (w, alpha), not {type(initial).__name__}"
+        )
     inputs.read_vector("w of initial", initial[0], problem.d)
     alpha = inputs.read_vector("alpha of initial", initial[1], problem.n)
-    inputs.refuse_infeasible(alpha, problem)
-    return alpha
+    return inputs.read_alpha(alpha, problem)
 
 
-def _warn_if_short(solution: Solution, tol: float, max_epochs: float) -> None:
-    if solution.status in (Status.CONVERGED, Status.STOPPED, Status.INTERRUPTED):
+def _warn_if_short(solution: Solution, max_epochs: float) -> None:
+    """Say that the gap is above tol, how large it is, and what to do about it."""
+    if solution.status in (Status.CONVERGED, Status.STOPPED):
         return
     from sklearn.exceptions import ConvergenceWarning  # half a second to import
 
-    certificate, method, b = solution.certificate, solution.method, solution.batch_size
-    if solution.status is Status.PRECISION:
-        advice = "ask for a larger tol"
-    elif isinstance(method, Naive) and b > 1:
-        advice = f'naive steps may never converge with batches of {b}: use method="aggressive"'
-    elif isinstance(method, Pegasos):
-        advice = f'raise max_epochs (now {max_epochs:g}) or tol, or use method="auto"'
-    elif b > 1:
-        advice = f"raise max_epochs (now {max_epochs:g}) or tol, or use a smaller batch_size"
-    else:
-        advice = f"raise max_epochs (now {max_epochs:g}), tol, or lam, or scale the columns of X"
+    certificate, plan = solution.certificate, solution.plan
     warnings.warn(
         f"{solution.status.value}: the certified gap is {certificate.relative_gap:.3g} of P(0),"
-        f" tol is {tol:g}. The objective is at most {certificate.gap:.3g} above its optimum."
-        f" To get closer, {advice}.",
+        f" tol is {plan.tol:g}. The objective is at most"
+        f" {certificate.gap + certificate.rounding:.3g} above its optimum."
+        f" {_advice(solution, max_epochs)}",
         ConvergenceWarning,
         stacklevel=3,
     )
+
+
+def _advice(solution: Solution, max_epochs: float) -> str:
+    method, b = solution.method, solution.batch_size
+    more = f"To get closer, raise max_epochs (now {max_epochs:g})"
+    if solution.status is Status.INTERRUPTED:
+        return "To go on from here, pass this solution as initial."
+    if solution.status is Status.PRECISION:
+        scale = solution.certificate.gap / max(solution.certificate.relative_gap, 1e-300)
+        least = 2 * solution.certificate.rounding / max(scale, 1e-300)
+        return f"Float64 can prove a tol of about {least:.1g} here."
+    if isinstance(method, Naive) and b > 1:
+        return f'Naive steps may never converge with batches of {b}: use method="aggressive".'
+    if isinstance(method, Pegasos):
+        return f'{more}, or use method="auto".'
+    if b > 1:
+        return f"{more}, or use a smaller batch_size."
+    return f"{more}, use a larger lam, or scale the columns of X."

@@ -55,8 +55,9 @@ class Certificate:
 
     def __str__(self) -> str:
         return (
-            f"primal {self.primal:.6g}, dual {self.dual:.6g}: at most {self.gap:.3g} above the"
-            f" optimum ({self.relative_gap:.3g} of P(0), rounding {self.rounding:.1g}),"
+            f"primal {self.primal:.6g}, dual {self.dual:.6g}: at most"
+            f" {self.gap + self.rounding:.3g} above the optimum ({self.relative_gap:.3g} of P(0),"
+            f" rounding {self.rounding:.1g}),"
             f" {self.support_vectors} support vectors"
         )
 
@@ -127,18 +128,21 @@ def _pass(
 def _assemble(problem: Problem, w: np.ndarray, sums: list[_Sums], v: np.ndarray) -> Certificate:
     weight, lam = problem.total_weight, problem.lam
     norm_w, norm_v = float(np.linalg.norm(w)), float(np.linalg.norm(v)) / weight
-    primal = fsum(s.losses for s in sums) / weight + lam / 2 * norm_w**2
+    primal = fsum(s.losses for s in sums) / weight + lam / 2 * norm_w * norm_w
     dual = fsum(s.duals for s in sums) / weight - _regulariser_conjugate(problem, norm_v)
-    at_zero = problem.primal_at_zero()
+    at_zero = problem.primal_at_zero
 
     # First-order worst cases: a sum of m terms is off by at most m units of its magnitude
     # (NumPy's pairwise sums: log2 m + 8), and w(alpha)_j is a sum of at most n terms.
     depth = log2(max(problem.n, problem.d, 2)) + 16 + len(problem.blocks())
-    dots = (problem.rows.longest + 2) * norm_w * fsum(s.sensitivity for s in sums) / weight
+    dots = (problem.longest_row + 2) * norm_w * fsum(s.sensitivity for s in sums) / weight
     w_of_alpha = (problem.n + 2) * min(norm_v / lam, problem.radius)
     sideways = w_of_alpha * fsum(s.pull for s in sums) / weight
     plain = depth * (
-        fsum(s.magnitude for s in sums) / weight + lam * norm_w**2 + norm_v**2 / lam + at_zero
+        fsum(s.magnitude for s in sums) / weight
+        + lam * norm_w * norm_w
+        + norm_v * norm_v / lam
+        + at_zero
     )
     rounding = UNIT_ROUNDOFF * (dots + sideways + plain)
 
@@ -155,10 +159,15 @@ def _assemble(problem: Problem, w: np.ndarray, sums: list[_Sums], v: np.ndarray)
     return Certificate(primal, dual, gap, relative, rounding, support_vectors)
 
 
+def certify_nothing(problem: Problem, w: np.ndarray, alpha_of: AlphaOf) -> None:
+    """Pass over no rows at all, which compiles what a pass needs."""
+    _pass(problem, w, alpha_of, [(0, 0)])
+
+
 def certify_zero(problem: Problem) -> Certificate:
     """The certificate of w = 0, alpha = 0, which needs no pass over the data."""
-    primal = problem.primal_at_zero()
-    dual = -float(problem.loss.conjugate(0.0))
+    primal = problem.primal_at_zero
+    dual = 0.0 - float(problem.loss.conjugate(0.0))
     gap = primal - dual
     rounding = UNIT_ROUNDOFF * (problem.n + 2) * primal
     return Certificate(primal, dual, gap, gap / primal if primal > 0 else 0.0, rounding, 0)
@@ -167,5 +176,5 @@ def certify_zero(problem: Problem) -> Certificate:
 def _regulariser_conjugate(problem: Problem, norm: float) -> float:
     """max over ||w|| <= radius of <u, w> - lam/2 ||w||^2, for a u of this norm."""
     if norm <= problem.lam * problem.radius:
-        return norm**2 / (2 * problem.lam)
+        return norm * norm / (2 * problem.lam)
     return problem.radius * norm - problem.lam / 2 * problem.radius**2

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import sys
+import time
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import numba
 from numba import types
 from numba.core import config, event
+from numba.core.caching import NullCache
 from numba.extending import overload_method
 from numba.misc.appdirs import user_cache_dir
 
@@ -33,13 +37,22 @@ JIT_OPTIONS: dict[str, Any] = {
 
 
 @functools.cache
-def cache_folder() -> Path:
-    """Folder of the compiled kernels: the user's cache, keyed by a hash of our source."""
+def cache_folder() -> Path | None:
+    """Folder of the compiled kernels: the user's cache, keyed by a hash of our source.
+
+    None if it cannot be written to.  Numba would then fall back to folders that do not
+    know our hash, and might serve stale code.
+    """
     digest = hashlib.sha256(numba.__version__.encode())
     for source in sorted(PACKAGE.rglob("*.py")):
         digest.update(source.read_bytes())
     base = config.CACHE_DIR or user_cache_dir("batchsvm", appauthor=False)
-    return Path(base) / digest.hexdigest()[:16]
+    folder = Path(base) / digest.hexdigest()[:16]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return folder if os.access(folder, os.W_OK) else None
 
 
 class Kernel:
@@ -53,13 +66,13 @@ class Kernel:
         functools.update_wrapper(self, function)
         self._function = function
         self._cached = numba.njit(**JIT_OPTIONS)(function)
-        previous, config.CACHE_DIR = config.CACHE_DIR, str(cache_folder())
-        try:
-            self._cached.enable_caching()
-        except RuntimeError:  # Numba: no folder is writable.  Then each process compiles.
-            pass
-        finally:
-            config.CACHE_DIR = previous
+        folder = cache_folder()
+        if folder is not None:
+            previous, config.CACHE_DIR = config.CACHE_DIR, str(folder)
+            try:
+                self._cached.enable_caching()
+            finally:
+                config.CACHE_DIR = previous
 
     @functools.cached_property
     def _uncached(self) -> Any:
@@ -72,8 +85,14 @@ class Kernel:
 
 
 def _is_foreign(argument: Any) -> bool:
-    """Whether this is a struct (a NamedTuple) whose class is not one of ours."""
-    return hasattr(argument, "_fields") and not type(argument).__module__.startswith("batchsvm.")
+    """Whether this is a struct (a NamedTuple), or holds one, whose class is not ours."""
+    if not hasattr(argument, "_fields"):
+        return False
+    ours = type(argument).__module__.startswith("batchsvm.")
+    return not ours or any(_is_foreign(part) for part in argument)
+
+
+STRUCT_METHODS: set[str] = set()
 
 
 def struct_method(signature: Callable[..., Any]) -> None:
@@ -84,6 +103,7 @@ def struct_method(signature: Callable[..., Any]) -> None:
     Names are shared by all structs: no field of any may bear the name of a method.
     """
     name = signature.__name__
+    STRUCT_METHODS.add(name)
 
     @functools.wraps(signature)
     def overload(self: Any, *args: Any) -> Any:
@@ -95,23 +115,25 @@ def struct_method(signature: Callable[..., Any]) -> None:
 
 
 class _CompileNotice(event.Listener):
-    """Says once per process, before the wait, that a kernel is being compiled."""
+    """Says before the wait that kernels are being compiled: one line for those of one fit."""
 
-    said = False
+    quiet_until = 0.0
 
     def on_start(self, event: Any) -> None:
         module = event.data["dispatcher"].py_func.__module__ or ""
-        if not self.said and module.startswith("batchsvm."):
-            self.said = True
+        if module.startswith("batchsvm.") and time.monotonic() > self.quiet_until:
+            cached = not isinstance(event.data["dispatcher"]._cache, NullCache)
+            kept = f"kept in {cache_folder()}" if cached else "for this process alone"
             print(
-                "batchsvm: compiling for this kind of data; this happens once and takes a few"
-                f" seconds (kept in {cache_folder()})",
+                "batchsvm: compiling for this kind of data and loss; this takes a few seconds,"
+                f" once ({kept})",
                 file=sys.stderr,
                 flush=True,
             )
+            self.quiet_until = inf
 
     def on_end(self, event: Any) -> None:
-        pass
+        self.quiet_until = time.monotonic() + 2.0
 
 
 event.register("numba:compile", _CompileNotice())

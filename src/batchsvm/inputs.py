@@ -11,13 +11,15 @@ import warnings
 from collections.abc import Iterable
 from itertools import pairwise
 from numbers import Integral, Real
+from operator import index
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
+from batchsvm.compiled import STRUCT_METHODS
 from batchsvm.losses import LOSSES, Loss
-from batchsvm.methods import AVERAGINGS, METHODS, STEPS, Aggressive, DualMethod, Method, Pegasos
+from batchsvm.methods import AVERAGINGS, METHODS, STEPS, Aggressive, Method, Pegasos
 from batchsvm.problem import Problem, make_problem
 from batchsvm.rows import CSR, Dense, Rows, indices_are_distinct, indices_increase, unsigned
 from batchsvm.sampling import SAMPLINGS
@@ -33,7 +35,9 @@ def choice(parameter: str, value: Any, known: Iterable[Any]) -> None:
     if value in known:
         return
     names = [name for name in known if isinstance(name, str)]
-    near = difflib.get_close_matches(value, names, n=1) if isinstance(value, str) else []
+    near = (
+        difflib.get_close_matches(value, names, n=1, cutoff=0.7) if isinstance(value, str) else []
+    )
     hint = f"; did you mean {near[0]!r}?" if near else ""
     allowed = ", ".join(repr(name) for name in known)
     raise ValueError(f"{parameter} must be one of {allowed}, not {value!r}{hint}")
@@ -57,19 +61,33 @@ def whole(parameter: str, value: Any, low: int, high: int, words: str) -> int:
 
 def read_loss(loss: Any) -> Loss:
     """A loss by name or by object."""
-    if isinstance(loss, type):
+    if isinstance(loss, type) and hasattr(loss, "_fields"):
         loss = loss()
     if isinstance(loss, str) or not hasattr(loss, "_fields"):
         choice("loss", loss, LOSSES)
         return LOSSES[loss]()
-    missing = [need for need in _LOSS_NEEDS if not hasattr(loss, need)]
-    if missing:
+    kind = type(loss)
+    missing = [need for need in _LOSS_NEEDS if not hasattr(kind, need)]
+    if missing or not loss._fields:
         raise ValueError(
-            f"loss {type(loss).__name__} has no {', '.join(missing)}; every method needs them"
+            f"loss {kind.__name__} has no {', '.join(missing) or 'field'}; every method needs it"
             " (see docs/add_a_loss.md)"
         )
+    if taken := STRUCT_METHODS.intersection(loss._fields):
+        raise ValueError(
+            f"loss {kind.__name__} must not have a field named {min(taken)!r}, which is the name"
+            " of a method in compiled kernels"
+        )
     for name, (low, high, words) in getattr(loss, "allowed", {}).items():
-        number(f"{name} of loss {type(loss).__name__}", getattr(loss, name), words, low, high)
+        parameter, value = f"{name} of loss {kind.__name__}", getattr(loss, name)
+        if isinstance(loss._field_defaults.get(name), int):
+            whole(parameter, value, low, high, words)
+        else:  # a float even if an integer was given, which would be compiled for anew
+            loss = loss._replace(**{name: number(parameter, value, words, low, high)})
+    if not loss.lower <= 0.0 <= loss.upper:
+        raise ValueError(
+            f"loss {kind.__name__} must have 0 in its dual box, not [{loss.lower}, {loss.upper}]"
+        )
     return loss
 
 
@@ -77,17 +95,18 @@ def read_method(method: Any) -> Method | None:
     """A method by name or by object; None for "auto"."""
     if isinstance(method, type) and method in METHODS.values():
         method = method()
-    if not isinstance(method, Pegasos | DualMethod):
+    if type(method) not in METHODS.values():
         choice("method", method, ["auto", *METHODS])
         return None if method == "auto" else METHODS[method]()
     choice("sampling", method.sampling, SAMPLINGS)
     if method.sigma2 is not None:
-        number("sigma2", method.sigma2, "a positive number or None", 0.0)
+        number("sigma2", method.sigma2, "between 0 and 1, or None", 0.0, 1.0 + 1e-9)
     if isinstance(method, Pegasos):
         if method.radius != np.inf:
             number("radius", method.radius, "a positive number", 0.0)
     else:
         choice("step", method.step, STEPS)
+        choice("skips", method.skips, [True, False])
     if isinstance(method, Aggressive):
         number("gamma", method.gamma, "strictly between 0 and 1", 0.0, 1.0)
     return method
@@ -99,8 +118,8 @@ def read_checkpoints(checkpoints: Any, averaging: str | None) -> list[int] | Non
         choice("checkpoints", checkpoints, ["auto"])
         return None
     try:
-        at = [int(iteration) for iteration in checkpoints]
-    except (TypeError, ValueError):
+        at = [index(iteration) for iteration in checkpoints]
+    except TypeError:
         at = []
     if not at or at[0] < 1 or any(a >= b for a, b in pairwise(at)):
         raise ValueError(
@@ -151,12 +170,14 @@ def read_rows(X: Any) -> Rows:
     except ValueError as error:
         raise ValueError(f"X must be a two-dimensional array or sparse matrix: {error}") from None
     if values.dtype not in (np.float32, np.float64):
+        if values.dtype.kind not in "biufO":
+            raise ValueError(f"X must hold real numbers, not {values.dtype}")
         if not converted:
-            _tell_conversion("X", values.dtype, np.dtype(np.float64))
+            _tell_conversion("X", values.dtype, np.dtype(np.float64), depth=4)
         try:
             values = values.astype(np.float64)
         except (TypeError, ValueError):
-            raise ValueError(f"X must hold numbers, not {values.dtype}") from None
+            raise ValueError(f"X must hold real numbers, not {values.dtype}") from None
     if values.ndim != 2:
         raise ValueError(f"X must have two dimensions, not shape {values.shape}")
     _refuse_empty(values.shape)
@@ -180,7 +201,10 @@ def _read_csr(X: Any) -> CSR:
         indices_increase(indices, starts, X.shape[1])
         or indices_are_distinct(indices, starts, np.full(X.shape[1], -1))
     ):
-        X.check_format(full_check=True)
+        try:
+            X.check_format(full_check=True)
+        except ValueError as error:
+            raise ValueError(f"X must be a valid CSR matrix, but its {error}") from None
         _tell_conversion("X", "CSR with repeated indices", "canonical CSR")
         X = X.copy()
         X.sum_duplicates()
@@ -193,13 +217,13 @@ def _refuse_empty(shape: tuple[int, ...]) -> None:
         raise ValueError(f"X must have at least one row and one column, not shape {shape}")
 
 
-def _tell_conversion(parameter: str, given: Any, needed: Any) -> None:
+def _tell_conversion(parameter: str, given: Any, needed: Any, depth: int = 5) -> None:
     from sklearn.exceptions import DataConversionWarning  # half a second to import
 
     warnings.warn(
         f"{parameter} is {given}; it was converted to {needed}, which makes a copy",
         DataConversionWarning,
-        stacklevel=5,
+        stacklevel=depth,
     )
 
 
@@ -215,9 +239,7 @@ def refuse_infinite(rows: Rows, norms2: np.ndarray) -> None:
         )
         worst = row[~np.isfinite(row)]
         value = worst[0] if worst.size else row[np.argmax(np.abs(row))]
-        raise ValueError(
-            f"X must be finite, with squares that are, but row {i} holds {float(value)!r}"
-        )
+        raise ValueError(f"X must be finite and below 1e150, but row {i} holds {float(value)!r}")
 
 
 def read_targets(y: Any, n: int, loss: Loss) -> tuple[np.ndarray, np.ndarray | None]:
@@ -231,7 +253,7 @@ def read_targets(y: Any, n: int, loss: Loss) -> tuple[np.ndarray, np.ndarray | N
         raise ValueError(f"y must hold numbers for a regression loss, not {y.dtype}")
     if not np.isfinite(y).all():
         bad = int(np.flatnonzero(~np.isfinite(y))[0])
-        raise ValueError(f"y must be finite, but y[{bad}] is {y[bad]!r}")
+        raise ValueError(f"y must be finite, but y[{bad}] is {float(y[bad])!r}")
     return y.astype(np.float64, copy=False), None
 
 
@@ -240,10 +262,14 @@ def _read_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if numeric:  # without sorting, which takes longer than an epoch
         classes = np.array([y.min(), y.max()])
         if not np.isfinite(classes).all():
-            raise ValueError(f"y must be finite, but it holds {float(classes[1])!r}")
+            bad = classes[~np.isfinite(classes)][0]
+            raise ValueError(f"y must be finite, but it holds {float(bad)!r}")
         two = bool(((y == classes[0]) | (y == classes[1])).all())
     else:
-        classes = np.unique(y)
+        try:
+            classes = np.unique(y)
+        except TypeError:
+            raise ValueError("y must hold labels of one kind, not a mixture of types") from None
         two = classes.size <= 2
     if not two:
         found = np.unique(y)
@@ -261,26 +287,41 @@ def _read_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def read_weights(sample_weight: Any, n: int) -> np.ndarray | None:
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    weights = _as_floats("sample_weight", sample_weight)
     if weights.shape != (n,):
         raise ValueError(f"sample_weight must have shape ({n},), not {weights.shape}")
     if not np.isfinite(weights).all() or weights.min() < 0:
         bad = int(np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))[0])
         raise ValueError(
-            f"sample_weight must be finite and not negative, but entry {bad} is {weights[bad]!r}"
+            "sample_weight must be finite and not negative, but entry"
+            f" {bad} is {float(weights[bad])!r}"
         )
     if not weights.any():
         raise ValueError("sample_weight must not be zero everywhere, but all its entries are 0.0")
+    least, most = float(weights[weights > 0].min()), float(weights.max())
+    if least < 1e-100 or most > 1e100:
+        raise ValueError(
+            "sample_weight must be 0 or between 1e-100 and 1e100, but reaches from"
+            f" {least!r} to {most!r}"
+        )
     return weights
 
 
+def _as_floats(parameter: str, value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        kind = getattr(value, "dtype", type(value).__name__)
+        raise ValueError(f"{parameter} must be an array of numbers, not {kind}") from None
+
+
 def read_vector(parameter: str, value: Any, size: int) -> np.ndarray:
-    vector = np.asarray(value, dtype=np.float64)
+    vector = _as_floats(parameter, value)
     if vector.shape != (size,):
         raise ValueError(f"{parameter} must have shape ({size},), not {vector.shape}")
     if not np.isfinite(vector).all():
         bad = int(np.flatnonzero(~np.isfinite(vector))[0])
-        raise ValueError(f"{parameter} must be finite, but entry {bad} is {vector[bad]!r}")
+        raise ValueError(f"{parameter} must be finite, but entry {bad} is {float(vector[bad])!r}")
     return vector
 
 
@@ -295,18 +336,17 @@ def read_problem(
     return problem, classes
 
 
-def refuse_infeasible(alpha: np.ndarray, problem: Problem) -> None:
-    """Refuse an alpha outside the dual's box, c_i times that of the loss."""
+def read_alpha(alpha: np.ndarray, problem: Problem) -> np.ndarray:
+    """A copy of alpha, in the dual's box to the last bit; refused if it is far outside."""
     loss = problem.loss
+    inside = problem.in_box(alpha)
     for start, stop in problem.blocks():
-        block, weight = alpha[start:stop], problem.weights(start, stop)
-        slack = 1e-9 * (1.0 + np.abs(block))
-        with np.errstate(invalid="ignore"):  # 0 * inf: no bound there
-            low, high = weight * loss.lower, weight * loss.upper
-        outside = (block < low - slack) | (block > high + slack)
+        off = np.abs(alpha[start:stop] - inside[start:stop])
+        outside = off > 1e-9 * (problem.weights(start, stop) + np.abs(inside[start:stop]))
         if outside.any():
             bad = start + int(np.flatnonzero(outside)[0])
             raise ValueError(
                 f"alpha must lie in the dual's box, weight times [{loss.lower:g},"
-                f" {loss.upper:g}], but alpha[{bad}] is {alpha[bad]!r}"
+                f" {loss.upper:g}], but alpha[{bad}] is {float(alpha[bad])!r}"
             )
+    return inside

@@ -17,6 +17,7 @@ in D becomes the conjugate of lam/2 ||.||^2 on that ball.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,7 @@ class Problem:
         """The rows in blocks of bounded size, as (start, stop)."""
         return [(start, min(start + BLOCK, self.n)) for start in range(0, self.n, BLOCK)]
 
+    @cached_property
     def primal_at_zero(self) -> float:
         """P(0), the scale that `tol` is relative to: 1 for the hinge."""
         losses = (
@@ -78,10 +80,30 @@ class Problem:
             weight = self.weights(start, stop)
             self.examples["alpha"][start:stop] = self.relative(alpha[start:stop], weight)
 
+    def in_box(self, alpha: np.ndarray) -> np.ndarray:
+        """The nearest point of the dual's box, weight times that of the loss."""
+        inside = np.empty(self.n)
+        for start, stop in self.blocks():
+            weight = self.weights(start, stop)
+            inside[start:stop] = self.relative(alpha[start:stop], weight) * weight
+        return inside
+
     def relative(self, alpha: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """alpha / c, in the box of the loss to the last bit, and 0 where c is 0."""
         quotient = np.divide(alpha, weight, out=np.zeros_like(weight), where=weight > 0)
         return np.clip(quotient, self.loss.lower, self.loss.upper)
+
+    @cached_property
+    def longest_row(self) -> int:
+        """The number of non-zeros in the longest row."""
+        return self.rows.longest
+
+    @cached_property
+    def radius2(self) -> float:
+        """R^2 of the theorems: max ||x_i||^2, times what a weight multiplies the loss by."""
+        heaviest = float(np.abs(self.examples["signed_weight"]).max())
+        stretch = heaviest * self.n / self.total_weight
+        return float(self.examples["norm2"].max()) * stretch**2
 
     def confine(self, w: np.ndarray) -> np.ndarray:
         """The point of the ball ||w|| <= radius that is nearest to w."""

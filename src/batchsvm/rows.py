@@ -208,8 +208,10 @@ def longest_row(starts):
 
 @Kernel
 def indices_increase(indices, starts, columns):
-    """Whether each row's indices increase strictly and stay below `columns`."""
+    """Whether starts grow, and each row's indices increase strictly and are below `columns`."""
     for i in range(starts.size - 1):
+        if starts[i + 1] < starts[i] or starts[i + 1] > indices.size:
+            return False
         previous = np.int64(-1)
         for k in range(starts[i], starts[i + 1]):
             index = np.int64(indices[k])
@@ -223,6 +225,8 @@ def indices_increase(indices, starts, columns):
 def indices_are_distinct(indices, starts, last_row):
     """Whether no row has an index twice or beyond the columns; last_row is -1 for each column."""
     for i in range(starts.size - 1):
+        if starts[i + 1] < starts[i] or starts[i + 1] > indices.size:
+            return False
         for k in range(starts[i], starts[i + 1]):
             index = np.int64(indices[k])
             if index < 0 or index >= last_row.size or last_row[index] == i:

@@ -9,8 +9,8 @@ import numpy as np
 
 from batchsvm.certificate import Certificate
 from batchsvm.losses import Loss
-from batchsvm.methods import Method
-from batchsvm.plan import Plan
+from batchsvm.methods import DualMethod, Method
+from batchsvm.planning import Plan
 
 
 class Status(Enum):
@@ -28,13 +28,13 @@ class Status(Enum):
         return self is Status.CONVERGED
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class History:
     """One entry a checkpoint, as arrays; entry 0 is the starting point.
 
     `seconds` is time spent optimising, `certify_seconds` time spent on certificates, both
-    since the start.  `beta` is the beta in force (NaN for Pegasos), `refused` the number
-    of steps that the aggressive rule has refused so far.
+    since the start and without compiling.  `beta` is the beta in force (NaN for Pegasos),
+    `refused` the number of steps that the aggressive rule has refused so far.
     """
 
     iteration: np.ndarray
@@ -51,9 +51,9 @@ class History:
         return self.iteration.size
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """What a callback is given; `w` is a view and is not to be changed."""
+    """What a callback is given; `w` is a read-only view of the current point."""
 
     iteration: int
     epoch: float
@@ -62,7 +62,7 @@ class Checkpoint:
     w: np.ndarray = field(repr=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Solution:
     """A trained model with its certificate.
 
@@ -80,8 +80,8 @@ class Solution:
         Why training stopped.
     plan : Plan
         sigma^2, the table of batch sizes, and the reason for the one used.
-    classes : ndarray of shape (2,) or None
-        The labels that stand for -1 and +1 (classification).
+    classes : ndarray or None
+        The two labels that stand for -1 and +1 (classification), or the only one.
     loss, lam, method, batch_size
         What was trained, and how.
     """
@@ -99,9 +99,10 @@ class Solution:
     batch_size: int
 
     def __str__(self) -> str:
-        last = len(self.history) - 1
+        serial = self.batch_size == 1 and isinstance(self.method, DualMethod)
+        name = "serial SDCA" if serial else f"{self.method.name}, batch size {self.batch_size}"
         return (
-            f"{self.method.name}, batch size {self.batch_size}: {self.status.value}, after"
-            f" {self.history.epoch[last]:.4g} epochs and {self.history.seconds[last]:.3g} s\n"
+            f"{name}: {self.status.value}, after"
+            f" {self.history.epoch[-1]:.4g} epochs and {self.history.seconds[-1]:.3g} s\n"
             f"{self.certificate}"
         )

@@ -11,6 +11,7 @@ give sigma^2 between 1/n (orthogonal rows) and 1 (all rows on one line).
 from __future__ import annotations
 
 from math import inf, isinf, log, nan, sqrt
+from numbers import Real
 
 import numpy as np
 import scipy.linalg
@@ -73,10 +74,10 @@ def beta_b(b: float, n: int, sigma2: float) -> float:
     >>> round(beta_b(20, 1000, 0.05), 3)
     1.932
     """
-    if not 1 <= b <= n:
+    if not (isinstance(b, Real) and 1 <= b <= n):
         raise ValueError(f"b must be between 1 and n = {n}, not {b!r}")
-    if not sigma2 >= 0:
-        raise ValueError(f"sigma2 must not be negative, not {sigma2!r}")
+    if not (isinstance(sigma2, Real) and 0 <= sigma2 <= 1 + 1e-9):
+        raise ValueError(f"sigma2 must be between 0 and 1, not {sigma2!r}")
     if isinf(n):
         return float(1.0 + (b - 1) * sigma2)
     if n == 1:
@@ -118,8 +119,9 @@ def measure_sigma2(
         found = _estimate(rows, norms2, rng)
     else:
         found = Sigma2(_crude_bound(rows, norms2), "crude bound by row and column sums")
-    # Rows of norm at most 1 have sigma^2 <= 1; 1/n is its least value (see beta_b).
-    return Sigma2(max(min(found, 1.0), 1.0 / n), found.how, found.failure_probability)
+    if found < 1.0 / n:  # only where rows are shorter than 1
+        return Sigma2(1.0 / n, "1/n, the least for rows of unit norm")
+    return Sigma2(min(found, 1.0), found.how, found.failure_probability)
 
 
 def _inverse_norms(norms2: np.ndarray) -> np.ndarray:

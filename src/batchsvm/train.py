@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from batchsvm.certificate import Certificate, certify_point, certify_zero
+from batchsvm.certificate import Certificate, certify_nothing, certify_point, certify_zero
 from batchsvm.methods import Method, State
 from batchsvm.problem import Problem
 from batchsvm.sampling import Sampler
@@ -83,6 +83,9 @@ class Run:
             if self.best is None:
                 raise
             self.status = Status.INTERRUPTED
+            # It may have come while a better point was being copied: look again.
+            alpha = self.alpha
+            self.best = certify_point(self.problem, self.w, lambda i, j: alpha[i:j], self.jobs)
         assert self.best is not None
         return self.best
 
@@ -92,16 +95,18 @@ class Run:
     def _loop(self, iterations: int, warm: bool, asked: list[int] | None) -> Status | None:
         state, averaging = self.state, self.state.averaging
         zero = certify_zero(self.problem)
+        self._at_zero = zero.primal
+        self._compile()
         status = self._certify() if warm else self._record(zero, self.w)
-        if asked is None:
-            tail = averaging.on and averaging.is_tail
-            stops = checkpoints(iterations, self.problem.n / state.batch_size, tail)
-        else:
-            stops = iter([*(stop for stop in asked if stop < iterations), iterations])
-        # The estimate is of the last iterate, so that it says nothing about an average.
-        target = -inf if averaging.on or asked else self.tol * zero.primal
-        for stop in stops:
+        asked = [stop for stop in asked or [] if stop < iterations]
+        tail = averaging.on and averaging.is_tail
+        ours = checkpoints(iterations, self.problem.n / state.batch_size, tail)
+        last = asked[-1] if asked else 0
+        goal = self.tol * self._at_zero
+        for stop in [*asked, *(stop for stop in ours if stop > last)]:
             while status is None and state.iteration < self._first + stop:
+                # The estimate is of the last iterate: it says nothing about an average.
+                target = -inf if averaging.on or stop <= last else goal
                 began = perf_counter()
                 estimate = self.engine(
                     self.problem, self.method, state, self.sampler, self._first + stop, target
@@ -109,9 +114,17 @@ class Run:
                 self._seconds += perf_counter() - began
                 status = self._certify()
                 if estimate <= target:  # it was too hopeful
-                    target /= 2
+                    goal /= 2
+            if status is not None:
+                return status
             averaging.restart()
         return status
+
+    def _compile(self) -> None:
+        """Have the kernels compiled before the clock runs: do nothing with each of them."""
+        state = self.state
+        self.engine(self.problem, self.method, state, self.sampler, state.iteration, -inf)
+        certify_nothing(self.problem, self.w, state.alpha_of)
 
     def _certify(self) -> Status | None:
         began = perf_counter()
@@ -136,9 +149,11 @@ class Run:
             for start, stop in self.problem.blocks():
                 self.alpha[start:stop] = state.alpha_of(start, stop)
             self.best = certificate
-        checkpoint = Checkpoint(iteration, epoch, self._seconds, certificate, w)
-        asked = self.callback is not None and self.callback(checkpoint) is True
-        if certificate.relative_gap <= self.tol:
+        seen = w.view()
+        seen.flags.writeable = False
+        checkpoint = Checkpoint(iteration, epoch, self._seconds, certificate, seen)
+        asked = self.callback is not None and self.callback(checkpoint)
+        if certificate.gap + certificate.rounding <= self.tol * self._at_zero:
             return Status.CONVERGED
         if not np.isfinite(certificate.gap):
             return Status.DIVERGED

@@ -1,33 +1,88 @@
 """The compiled engine: a whole chunk of iterations in one call.
 
-Nothing in an iteration costs O(d) on sparse data, and nothing is allocated: kernels are
-given the room they need.  What an iteration does is said in `methods/`; `reference.py`
-does the same in plain NumPy.
+Nothing in an iteration costs O(d) on sparse data (but for averages of a projected run),
+and nothing is allocated: kernels are given the room they need.  What an iteration does is
+said in `methods/`; `reference.py` does the same in plain NumPy.
 """
 
 from __future__ import annotations
 
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
-from batchsvm.compiled import Kernel
-from batchsvm.losses import TINY
+from batchsvm.compiled import Kernel, struct_method
+from batchsvm.losses import TINY, Loss
 from batchsvm.methods import Aggressive, DualState, Method, PegasosState, State
 from batchsvm.prefetch import ROWS_AHEAD, prefetch
 from batchsvm.problem import Problem
+from batchsvm.rows import Rows
 from batchsvm.sampling import Sampler
 
 # Non-zeros visited by one call at the most: Python sees Ctrl-C only between calls.
 NONZEROS_A_CALL = 2**25
 
 
+@struct_method
+def weight_of(self, i): ...
+
+
+@struct_method
+def respond(self, i, w): ...
+
+
+@struct_method
+def curvature(self, i, beta): ...
+
+
+@struct_method
+def step(self, i, a, beta): ...
+
+
+@struct_method
+def gap_of(self, i, a): ...
+
+
+class Dual(NamedTuple):
+    """The dual problem as a kernel sees it; entry i of each array belongs to row i."""
+
+    rows: Rows
+    examples: np.ndarray
+    loss: Loss
+    unit: float  # 1/(lam N)
+    least_norm2: float
+
+    def weight_of(self, i):
+        return abs(self.examples[i].signed_weight)
+
+    def respond(self, i, w):
+        """The response a_i."""
+        sign = np.copysign(1.0, self.examples[i].signed_weight)
+        return sign * self.rows.dot(i, w) - self.examples[i].offset
+
+    def curvature(self, i, beta):
+        """q of the losses: beta ||x_i||^2 c_i / (lam N)."""
+        norm2 = max(self.examples[i].norm2, self.least_norm2)
+        return max(beta * norm2 * self.weight_of(i) * self.unit, TINY)
+
+    def step(self, i, a, beta):
+        """alpha_i / c_i after the step of eq. (MBalphai), at the response a."""
+        return self.loss.dual_step(self.examples[i].alpha, a, self.curvature(i, beta))
+
+    def gap_of(self, i, a):
+        """The term of row i in the duality gap, at the response a."""
+        alpha = self.examples[i].alpha
+        return self.weight_of(i) * (self.loss.value(a) + self.loss.conjugate(alpha) + alpha * a)
+
+
 @Kernel
-def sdca_fixed_beta(
-    rows, examples, loss, w, response, new, sampler, watch, averaging, beta, unit, iterations,
-    target,
-):  # fmt: skip
-    """Naive and safe SDCA, and serial SDCA for b = 1; unit = 1/(lam N)."""
+def sdca_fixed_beta(dual, w, response, new, sampler, watch, averaging, beta, iterations, target):
+    """Naive and safe SDCA, and serial SDCA for b = 1.
+
+    Returns the iterations done, and whether that was because the target was reached.
+    """
+    rows, examples = dual.rows, dual.examples
     b = sampler.batch_size
     for done in range(iterations):
         start = sampler.draw()
@@ -37,91 +92,84 @@ def sdca_fixed_beta(
             rows.expect(sampler.order, start + k)
             if start + k + ROWS_AHEAD < sampler.order.size:
                 prefetch(examples, sampler.order[start + k + ROWS_AHEAD])
-            alpha, signed_weight = examples[i].alpha, examples[i].signed_weight
-            weight = abs(signed_weight)
-            a = np.copysign(1.0, signed_weight) * rows.dot(i, w) - examples[i].offset
-            q = max(beta * unit * weight * examples[i].norm2, TINY)
+            a = dual.respond(i, w)
             response[k] = a
-            new[k] = loss.dual_step(alpha, a, q)
-            gap = weight * (loss.value(a) + loss.conjugate(alpha) + alpha * a)
-            watch.see(gap, abs(new[k] - alpha) * q)
+            new[k] = dual.step(i, a, beta)
+            violation = abs(new[k] - examples[i].alpha) * dual.curvature(i, beta)
+            watch.see(dual.gap_of(i, a), violation)
         for k in range(b):
             i = sampler.order[start + k]
-            alpha, signed_weight = examples[i].alpha, examples[i].signed_weight
+            alpha = examples[i].alpha
             change = new[k] - alpha
             if change != 0.0:
                 examples[i].alpha = new[k]
                 averaging.note(i, change)
-                rows.add(i, unit * signed_weight * change, w)
-            if watch.skips:
-                a, slack = response[k], watch.slack()
-                q = max(beta * unit * abs(signed_weight) * examples[i].norm2, TINY)
-                if (
-                    change != 0.0
-                    or loss.dual_step(alpha, a - slack, q) != alpha
-                    or loss.dual_step(alpha, a + slack, q) != alpha
-                ):
-                    sampler.keep_row(start + k)
+                rows.add(i, dual.unit * examples[i].signed_weight * change, w)
+            if watch.skips and (
+                change != 0.0
+                or dual.step(i, response[k] - watch.slack(), beta) != alpha
+                or dual.step(i, response[k] + watch.slack(), beta) != alpha
+            ):
+                sampler.keep_row(start + k)
         if sampler.epoch_is_over(watch.visited[0]) and watch.finish(sampler, target):
-            return done + 1
-    return iterations
+            return done + 1, True
+    return iterations, False
 
 
 @Kernel
 def sdca_aggressive(
-    rows, examples, loss, w, delta, response, tentative, sampler, watch, averaging, gamma, beta_b,
-    beta, unit, iterations, target,
+    dual, w, delta, response, new, sampler, watch, averaging, gamma, beta_b, beta, iterations,
+    target,
 ):  # fmt: skip
-    """Algorithm 2; `delta` is a zero vector of length d, and is left zero."""
+    """Algorithm 2; `delta` is a zero vector of length d, and is left zero.
+
+    Returns as `sdca_fixed_beta`, then beta and the number of refused steps.
+    """
+    rows, examples, loss = dual.rows, dual.examples, dual.loss
     b = sampler.batch_size
     refused = 0
     for done in range(iterations):
         start = sampler.draw()
         averaging.observe(1.0)
-        zeta, norm2 = 0.0, 0.0  # zeta; ||Delta~||^2, later ||Delta||^2
+        zeta, norm2 = 0.0, 0.0  # zeta; ||Delta~||^2, and in the end ||Delta||^2
         for k in range(b):
             i = sampler.order[start + k]
-            alpha, signed_weight = examples[i].alpha, examples[i].signed_weight
-            weight = abs(signed_weight)
-            a = np.copysign(1.0, signed_weight) * rows.dot(i, w) - examples[i].offset
-            q = max(beta * unit * weight * examples[i].norm2, TINY)
+            a = dual.respond(i, w)
             response[k] = a
-            tentative[k] = loss.dual_step(alpha, a, q)
-            change = tentative[k] - alpha
-            gap = weight * (loss.value(a) + loss.conjugate(alpha) + alpha * a)
-            watch.see(gap, abs(change) * q)
+            new[k] = dual.step(i, a, beta)  # the tentative one
+            change = new[k] - examples[i].alpha
+            watch.see(dual.gap_of(i, a), abs(change) * dual.curvature(i, beta))
             if change != 0.0:
-                zeta += examples[i].norm2 * (weight * change) ** 2
-                norm2 += rows.add_norm2(i, signed_weight * change, delta)
+                row_norm2 = max(examples[i].norm2, dual.least_norm2)
+                zeta += row_norm2 * (dual.weight_of(i) * change) ** 2
+                norm2 += rows.add_norm2(i, examples[i].signed_weight * change, delta)
         rho = min(max(norm2 / zeta, 1.0), beta_b) if zeta > 0.0 else beta
         gain, moved = 0.0, False
         for k in range(b):
             i = sampler.order[start + k]
-            alpha, signed_weight = examples[i].alpha, examples[i].signed_weight
-            weight = abs(signed_weight)
-            q = max(rho * unit * weight * examples[i].norm2, TINY)
-            new = loss.dual_step(alpha, response[k], q)
-            if new != tentative[k]:
-                norm2 += rows.add_norm2(i, signed_weight * (new - tentative[k]), delta)
-                tentative[k] = new
-            if new != alpha:
+            alpha, a = examples[i].alpha, response[k]
+            best = dual.step(i, a, rho)
+            if best != new[k]:
+                norm2 += rows.add_norm2(i, examples[i].signed_weight * (best - new[k]), delta)
+                new[k] = best
+            if dual.weight_of(i) * (best - alpha) != 0.0:
                 moved = True
-                gain += weight * (
-                    loss.conjugate(alpha) - loss.conjugate(new) - (new - alpha) * response[k]
-                )
-        accepted = gain - 0.5 * unit * norm2 > 0.0
+                rise = loss.conjugate(alpha) - loss.conjugate(best) - (best - alpha) * a
+                gain += dual.weight_of(i) * rise
+        # N (D(alpha + delta) - D(alpha)), by eq. (Ddelta)
+        accepted = gain - 0.5 * dual.unit * norm2 > 0.0
         refused += moved and not accepted
         beta = beta**gamma * rho ** (1.0 - gamma)
         for k in range(b):
             i = sampler.order[start + k]
-            change = tentative[k] - examples[i].alpha
-            rows.flush(i, unit if accepted else 0.0, delta, w)
+            change = new[k] - examples[i].alpha
+            rows.flush(i, dual.unit if accepted else 0.0, delta, w)
             if accepted and change != 0.0:
-                examples[i].alpha = tentative[k]
+                examples[i].alpha = new[k]
                 averaging.note(i, change)
         if sampler.epoch_is_over(watch.visited[0]) and watch.finish(sampler, target):
-            return done + 1, beta, refused
-    return iterations, beta, refused
+            return done + 1, True, beta, refused
+    return iterations, False, beta, refused
 
 
 @Kernel
@@ -161,18 +209,22 @@ def pegasos(
         for k in range(b):
             if chi[k] != 0.0:
                 i = sampler.order[start + k]
-                change = chi[k] / shrink
-                examples[i].alpha += change
-                averaging.note(i, change)
-                c = share * examples[i].signed_weight * change
+                c = share * examples[i].signed_weight * chi[k]
                 if projects:
                     counts[i] += chi[k]
-                    norm2 += rows.add_norm2(i, c, v)
+                    norm2 += rows.add_norm2(i, c / shrink, v)
                 else:
+                    examples[i].alpha += chi[k]
+                    averaging.note(i, chi[k])
                     rows.add(i, c, v)
         t += 1
         if projects and shrink * np.sqrt(norm2) > radius * lam * t:
             shrink = radius * lam * t / np.sqrt(norm2)
+            if shrink < 1e-100:  # before it underflows
+                for j in range(v.size):
+                    v[j] *= shrink
+                norm2 *= shrink * shrink
+                shrink = 1.0
     return shrink
 
 
@@ -181,18 +233,20 @@ def run(
 ) -> float:
     """Advance `state` to iteration `stop`, or to the end of an epoch whose estimated gap
     is at most `target`.  Returns the last estimate of the gap (infinity: none)."""
-    per_iteration = max(1, sampler.batch_size * problem.rows.nonzeros // problem.n)
+    per_iteration = 1 + sampler.batch_size * problem.rows.nonzeros // problem.n
+    per_iteration += state.averaging.primal.size  # a projected run that averages
     at_once = max(1, NONZEROS_A_CALL // per_iteration)
-    if isinstance(state, PegasosState):
-        while state.iteration < stop:
-            _run_pegasos(problem, state, sampler, min(stop - state.iteration, at_once))
-        return inf
     goal = target * problem.total_weight  # the kernels sum the gap, and do not divide by N
-    while state.iteration < stop:
+    while True:  # once at least: with nothing to do, a kernel is compiled and does nothing
         count = min(stop - state.iteration, at_once)
-        if _run_sdca(problem, method, state, sampler, count, goal) < count:
-            break
-    return state.watch.estimate / problem.total_weight
+        if isinstance(state, PegasosState):
+            _run_pegasos(problem, state, sampler, count)
+            reached, estimate = False, inf
+        else:
+            reached = _run_sdca(problem, method, state, sampler, count, goal)
+            estimate = state.watch.estimate / problem.total_weight
+        if reached or state.iteration >= stop:
+            return estimate
 
 
 def _run_pegasos(problem: Problem, state: PegasosState, sampler: Sampler, count: int) -> None:
@@ -207,21 +261,21 @@ def _run_pegasos(problem: Problem, state: PegasosState, sampler: Sampler, count:
 
 def _run_sdca(
     problem: Problem, method: Method, state: DualState, sampler: Sampler, count: int, goal: float
-) -> int:
-    """Up to `count` iterations; fewer if the estimated gap has reached the goal."""
+) -> bool:
+    """Up to `count` iterations; whether the estimated gap has reached the goal."""
     unit = 1.0 / (problem.lam * problem.total_weight)
-    b = sampler.batch_size
-    if isinstance(method, Aggressive) and b > 1:
-        done, state.beta, refused = sdca_aggressive(
-            problem.rows, problem.examples, problem.loss, state.w, np.zeros(problem.d),
-            np.empty(b), np.empty(b), sampler, state.watch, state.averaging, method.gamma,
-            state.beta_b, state.beta, unit, count, goal,
+    dual = Dual(problem.rows, problem.examples, problem.loss, unit, state.least_norm2)
+    response, new = np.empty(sampler.batch_size), np.empty(sampler.batch_size)
+    if isinstance(method, Aggressive) and sampler.batch_size > 1:
+        done, reached, state.beta, refused = sdca_aggressive(
+            dual, state.w, np.zeros(problem.d), response, new, sampler, state.watch,
+            state.averaging, method.gamma, state.beta_b, state.beta, count, goal,
         )  # fmt: skip
         state.refused += refused
     else:
-        done = sdca_fixed_beta(
-            problem.rows, problem.examples, problem.loss, state.w, np.empty(b), np.empty(b),
-            sampler, state.watch, state.averaging, state.beta, unit, count, goal,
+        done, reached = sdca_fixed_beta(
+            dual, state.w, response, new, sampler, state.watch, state.averaging, state.beta,
+            count, goal,
         )  # fmt: skip
     state.iteration += done
-    return done
+    return reached

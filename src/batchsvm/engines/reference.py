@@ -1,8 +1,8 @@
 """The oracle: the paper's algorithms in plain NumPy, line by line, slow and obvious.
 
-It shares with the compiled engine the problem, the stream of batches and the losses'
-formulas, and nothing else; the two must agree seed by seed.  A batch is laid out densely
-as an array of b x d, and D(alpha + delta) - D(alpha) is written out as eq. (Ddelta).
+It shares with the compiled engine the problem, the stream of batches, the losses' formulas
+and the bookkeeping of averages and epochs; the two must agree seed by seed.  A batch is
+laid out densely as an array of b x d, and D(alpha + delta) - D(alpha) is eq. (Ddelta).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def run(
             _pegasos_iteration(problem, state, A, X)
             continue
         before, a, q = _look(problem, state, A, X)
-        if isinstance(method, Aggressive):
+        if isinstance(method, Aggressive) and A.size > 1:
             _aggressive_iteration(problem, method, state, A, X)
         else:
             _fixed_beta_iteration(problem, state, A, X)
@@ -65,7 +65,7 @@ def _look(problem, state, A, X):
     sign, weight, offset = _parts(problem, A)
     alpha, loss = problem.examples["alpha"][A], problem.loss
     a = sign * (X @ state.w) - offset
-    q = _curvature(problem, state.beta, A, weight)
+    q = _curvature(problem, state, state.beta, A, weight)
     gaps = weight * (loss.value(a) + loss.conjugate(alpha) + alpha * a)
     violations = np.abs(loss.dual_step(alpha, a, q) - alpha) * q
     for gap, violation in zip(gaps, violations, strict=True):
@@ -79,15 +79,16 @@ def _parts(problem: Problem, A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
     return np.copysign(1.0, signed), np.abs(signed), problem.examples["offset"][A]
 
 
-def _curvature(problem, beta, A, weight):
-    """q of the losses: beta ||x_i||^2 c_i / (lam N)."""
-    q = beta * weight * problem.examples["norm2"][A] / (problem.lam * problem.total_weight)
+def _curvature(problem, state, beta, A, weight):
+    """q of the losses: beta ||x_i||^2 c_i / (lam N), or without ||x_i||^2 (literal step)."""
+    norm2 = np.maximum(problem.examples["norm2"][A], state.least_norm2)
+    q = beta * weight * norm2 / (problem.lam * problem.total_weight)
     return np.maximum(q, TINY)
 
 
-def _step(problem, beta, A, a, weight):
+def _step(problem, state, beta, A, a, weight):
     """alpha / c after the step of eq. (MBalphai)."""
-    q = _curvature(problem, beta, A, weight)
+    q = _curvature(problem, state, beta, A, weight)
     return problem.loss.dual_step(problem.examples["alpha"][A], a, q)
 
 
@@ -105,7 +106,7 @@ def _fixed_beta_iteration(problem: Problem, state: DualState, A: np.ndarray, X: 
     sign, weight, offset = _parts(problem, A)
     state.averaging.observe(1.0)
     a = sign * (X @ state.w) - offset
-    _move(problem, state, A, X, sign, weight, _step(problem, state.beta, A, a, weight))
+    _move(problem, state, A, X, sign, weight, _step(problem, state, state.beta, A, a, weight))
 
 
 def _aggressive_iteration(
@@ -118,11 +119,11 @@ def _aggressive_iteration(
     alpha = problem.examples["alpha"][A]
     a = sign * (X @ state.w) - offset
 
-    tentative = weight * (_step(problem, state.beta, A, a, weight) - alpha)
-    zeta = np.sum(problem.examples["norm2"][A] * tentative**2)
+    tentative = weight * (_step(problem, state, state.beta, A, a, weight) - alpha)
+    zeta = np.sum(np.maximum(problem.examples["norm2"][A], state.least_norm2) * tentative**2)
     Delta = X.T @ (sign * tentative)
     rho = np.clip(Delta @ Delta / zeta, 1.0, state.beta_b) if zeta > 0 else state.beta
-    new = _step(problem, rho, A, a, weight)
+    new = _step(problem, state, rho, A, a, weight)
     state.beta = state.beta**method.gamma * rho ** (1 - method.gamma)
 
     delta = weight * (new - alpha)
@@ -130,7 +131,7 @@ def _aggressive_iteration(
     gain = np.sum(weight * (loss.conjugate(alpha) - loss.conjugate(new)) - delta * a)
     if gain - Delta @ Delta / (2 * lam * N) > 0:
         _move(problem, state, A, X, sign, weight, new)
-    elif np.any(new != alpha):
+    elif np.any(delta != 0):
         state.refused += 1
 
 
@@ -138,7 +139,7 @@ def _pegasos_iteration(problem: Problem, state: PegasosState, A: np.ndarray, X: 
     """One pass through the loop of Algorithm 1, and the projection of Section 6."""
     sign, weight, offset = _parts(problem, A)
     lam, t = problem.lam, state.iteration
-    scale, b = state.shrink / (lam * max(t - 1, 1)), A.size
+    scale, b = 1.0 / (lam * max(t - 1, 1)), A.size
     state.averaging.observe(scale)
     w = scale * state.v
     if state.counts.size:
@@ -146,13 +147,9 @@ def _pegasos_iteration(problem: Problem, state: PegasosState, A: np.ndarray, X: 
     chi = -problem.loss.subgradient(sign * (X @ w) - offset)
     gradient = X.T @ (problem.n / problem.total_weight * weight * chi * sign) / b
     w = (1 - 1 / t) * w + gradient / (lam * t)
-    for i, x in zip(A, chi / state.shrink, strict=True):
-        problem.examples["alpha"][i] += x
-        if state.counts.size:
-            state.counts[i] += x * state.shrink
-        state.averaging.note(i, x)
-    norm = float(np.linalg.norm(w))
-    if norm > problem.radius:
-        w *= problem.radius / norm
-        state.shrink *= problem.radius / norm
-    state.v = w * (lam * t / state.shrink)
+    totals = state.counts if state.counts.size else problem.examples["alpha"]
+    for i, x in zip(A, chi, strict=True):
+        totals[i] += x
+        if not state.counts.size:
+            state.averaging.note(i, x)
+    state.v = problem.confine(w) * (lam * t)  # shrink stays 1: v is not kept sparse here

@@ -12,7 +12,7 @@ rows, so that a sparse step costs its non-zeros, and shrink is 1 unless a projec
 made.  v is n/(N b) sum_i c_i g_i s_i x_i with g_i the (weighted) number of times that i
 was in A^+.  This is w(alpha) for alpha_i = c_i n g_i / (b t), the mean of the chi_i so far,
 and that alpha, put into its box, certifies the primal method like the dual ones.  In a
-projected run g_i is not that mean any more, and the counts are kept beside it.
+projected run v is not made of these counts any more, and they are kept beside it.
 """
 
 from __future__ import annotations

@@ -101,6 +101,7 @@ class DualState:
     batch_size: int
     beta_b: float
     beta: float
+    least_norm2: float  # 1 makes the step the literal one: no row counts as shorter
     iteration: int = 0
     refused: int = 0
 
@@ -126,8 +127,6 @@ def start_dual(
     alpha: np.ndarray | None,
 ) -> DualState:
     """The state before the first iteration, at alpha or at zero."""
-    if method.step == "literal":
-        problem.examples["norm2"] = 1.0
     w = np.zeros(problem.d)
     if alpha is not None:
         problem.set_alpha(alpha)
@@ -141,4 +140,5 @@ def start_dual(
         batch_size,
         beta_b,
         method.first_beta(beta_b),
+        least_norm2=1.0 if method.step == "literal" else 0.0,
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import inf, isnan
 from typing import NamedTuple
 
-from batchsvm.losses import Loss
+from batchsvm.problem import Problem
 from batchsvm.spectral import Sigma2, beta_b
 from batchsvm.theory import pegasos_iterations, sdca_iterations
 
@@ -60,7 +60,7 @@ class Plan:
             f"sigma^2 {relation} {self.sigma2:.4g} ({self.sigma2.how}): about"
             f" {1 / self.sigma2:.3g} rows fit into a batch before they get in each other's way",
             f"batch size {self.batch_size}: {self.reason}",
-            "",
+            "The iterations that Theorems 1 and 2 promise, in the worst case:",
             f"{'b':>9} {'beta_b':>9} {'speed-up':>9} {'Pegasos T':>12}"
             f" {'SDCA t0':>10} {'T0':>12} {'T':>12}",
         ]
@@ -83,17 +83,10 @@ def spectral_batch_size(n: int, sigma2: float) -> int:
 
 
 def make_plan(
-    n: int,
-    d: int,
-    lam: float,
-    tol: float,
-    sigma2: Sigma2,
-    loss: Loss,
-    primal_at_zero: float,
-    radius2: float,
-    choice: tuple[int, str] | None = None,
+    problem: Problem, tol: float, sigma2: Sigma2, choice: tuple[int, str] | None = None
 ) -> Plan:
     """The plan; `choice` is a batch size settled elsewhere, with its reason."""
+    n, lam, loss = problem.n, problem.lam, problem.loss
     if choice is None:
         b = spectral_batch_size(n, sigma2)
         choice = (
@@ -106,11 +99,11 @@ def make_plan(
             ),
         )
     sizes = {1 << k for k in range(n.bit_length()) if 1 << k <= n} | {n, choice[0]}
-    eps = tol * primal_at_zero
+    eps, R2 = tol * problem.primal_at_zero, problem.radius2
     table = []
     for b in sorted(sizes):
         beta = beta_b(b, n, sigma2)
-        pegasos_T = pegasos_iterations(beta, b, lam, eps, loss, radius2)
-        counts = sdca_iterations(beta, b, n, lam, eps, loss, radius2, primal_at_zero)
+        pegasos_T = pegasos_iterations(beta, b, lam, eps, loss, R2)
+        counts = sdca_iterations(beta, b, n, lam, eps, loss, R2, problem.primal_at_zero)
         table.append(PlanRow(b, beta, b / beta, pegasos_T, *counts))
-    return Plan(n, d, lam, tol, sigma2, *choice, table)
+    return Plan(n, problem.d, lam, tol, sigma2, *choice, table)
