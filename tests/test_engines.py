@@ -63,6 +63,16 @@ def test_every_sampling_and_averaging(method, averaging, sampling, batch_size):
     )
 
 
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_aggressive_with_more_rounds(loss):
+    X, y = toy(loss)
+    runs = [
+        assert_same_run(X, y, loss=loss, lam=LAM, method=Aggressive(rounds=r), batch_size=20)
+        for r in (1, 3)
+    ]
+    assert not np.allclose(runs[0].w, runs[1].w, rtol=1e-6)
+
+
 def test_aggressive_refuses_the_same_steps():
     rng = np.random.default_rng(27)
     X = 1.0 + rng.normal(size=(60, 1))

@@ -74,6 +74,7 @@ BAD = {
     "base": ({"method": methods.DualMethod()}, "method must be one of"),
     "skips": ({"method": methods.Safe(skips="no")}, "skips must be one of True, False"),
     "gamma": ({"method": methods.Aggressive(gamma=1.0)}, "gamma must be strictly between 0 and 1"),
+    "rounds": ({"method": methods.Aggressive(rounds=0)}, "rounds must be an integer between 1"),
     "step": ({"method": methods.Safe(step="genral")}, "step must be .* did you mean 'general'"),
     "sampling": ({"method": methods.Safe(sampling="permutaton")}, "did you mean 'permutation'"),
     "radius": ({"method": methods.Pegasos(radius=-1)}, "radius must be a positive number, not -1"),

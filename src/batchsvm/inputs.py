@@ -109,6 +109,7 @@ def read_method(method: Any) -> Method | None:
         choice("skips", method.skips, [True, False])
     if isinstance(method, Aggressive):
         number("gamma", method.gamma, "strictly between 0 and 1", 0.0, 1.0)
+        whole("rounds", method.rounds, 1, 1000, "an integer between 1 and 1000")
     return method
 
 

@@ -118,8 +118,8 @@ def sdca_fixed_beta(dual, w, response, new, sampler, watch, averaging, beta, ite
 
 @Kernel
 def sdca_aggressive(
-    dual, w, delta, response, new, sampler, watch, averaging, gamma, beta_b, beta, iterations,
-    target,
+    dual, w, delta, response, new, sampler, watch, averaging, gamma, rounds, beta_b, beta,
+    iterations, target,
 ):  # fmt: skip
     """Algorithm 2; `delta` is a zero vector of length d, and is left zero.
 
@@ -140,25 +140,27 @@ def sdca_aggressive(
             change = new[k] - examples[i].alpha
             watch.see(dual.gap_of(i, a), abs(change) * dual.curvature(i, beta))
             if change != 0.0:
-                row_norm2 = max(examples[i].norm2, dual.least_norm2)
-                zeta += row_norm2 * (dual.weight_of(i) * change) ** 2
                 norm2 += rows.add_norm2(i, examples[i].signed_weight * change, delta)
-        rho = min(max(norm2 / zeta, 1.0), beta_b) if zeta > 0.0 else beta
-        gain, moved = 0.0, False
-        for k in range(b):
-            i = sampler.order[start + k]
-            alpha, a = examples[i].alpha, response[k]
-            best = dual.step(i, a, rho)
-            if best != new[k]:
-                norm2 += rows.add_norm2(i, examples[i].signed_weight * (best - new[k]), delta)
-                new[k] = best
-            if dual.weight_of(i) * (best - alpha) != 0.0:
-                moved = True
-                rise = loss.conjugate(alpha) - loss.conjugate(best) - (best - alpha) * a
-                gain += dual.weight_of(i) * rise
+                change *= dual.weight_of(i)
+                zeta += max(examples[i].norm2, dual.least_norm2) * change * change
+        for _ in range(rounds):
+            rho = min(max(norm2 / zeta, 1.0), beta_b) if zeta > 0.0 else beta
+            gain, zeta = 0.0, 0.0
+            for k in range(b):
+                i = sampler.order[start + k]
+                alpha, a = examples[i].alpha, response[k]
+                best = dual.step(i, a, rho)
+                if best != new[k]:
+                    norm2 += rows.add_norm2(i, examples[i].signed_weight * (best - new[k]), delta)
+                    new[k] = best
+                change = dual.weight_of(i) * (best - alpha)
+                if change != 0.0:
+                    zeta += max(examples[i].norm2, dual.least_norm2) * change * change
+                    rise = loss.conjugate(alpha) - loss.conjugate(best) - (best - alpha) * a
+                    gain += dual.weight_of(i) * rise
         # N (D(alpha + delta) - D(alpha)), by eq. (Ddelta)
         accepted = gain - 0.5 * dual.unit * norm2 > 0.0
-        refused += moved and not accepted
+        refused += zeta > 0.0 and not accepted
         beta = beta**gamma * rho ** (1.0 - gamma)
         for k in range(b):
             i = sampler.order[start + k]
@@ -269,7 +271,7 @@ def _run_sdca(
     if isinstance(method, Aggressive) and sampler.batch_size > 1:
         done, reached, state.beta, refused = sdca_aggressive(
             dual, state.w, np.zeros(problem.d), response, new, sampler, state.watch,
-            state.averaging, method.gamma, state.beta_b, state.beta, count, goal,
+            state.averaging, method.gamma, method.rounds, state.beta_b, state.beta, count, goal,
         )  # fmt: skip
         state.refused += refused
     else:

@@ -120,18 +120,21 @@ def _aggressive_iteration(
     a = sign * (X @ state.w) - offset
 
     tentative = weight * (_step(problem, state, state.beta, A, a, weight) - alpha)
-    zeta = np.sum(np.maximum(problem.examples["norm2"][A], state.least_norm2) * tentative**2)
+    norm2 = np.maximum(problem.examples["norm2"][A], state.least_norm2)
+    zeta = np.sum(norm2 * tentative**2)
     Delta = X.T @ (sign * tentative)
-    rho = np.clip(Delta @ Delta / zeta, 1.0, state.beta_b) if zeta > 0 else state.beta
-    new = _step(problem, state, rho, A, a, weight)
+    for _ in range(method.rounds):
+        rho = np.clip(Delta @ Delta / zeta, 1.0, state.beta_b) if zeta > 0 else state.beta
+        new = _step(problem, state, rho, A, a, weight)
+        delta = weight * (new - alpha)
+        zeta = np.sum(norm2 * delta**2)
+        Delta = X.T @ (sign * delta)
     state.beta = state.beta**method.gamma * rho ** (1 - method.gamma)
 
-    delta = weight * (new - alpha)
-    Delta = X.T @ (sign * delta)
     gain = np.sum(weight * (loss.conjugate(alpha) - loss.conjugate(new)) - delta * a)
     if gain - Delta @ Delta / (2 * lam * N) > 0:
         _move(problem, state, A, X, sign, weight, new)
-    elif np.any(delta != 0):
+    elif zeta > 0:
         state.refused += 1
 
 

@@ -83,9 +83,19 @@ class Safe(DualMethod):
 
 @dataclass(frozen=True)
 class Aggressive(DualMethod):
-    """Algorithm 2; `gamma` says how slowly beta follows what the batches show."""
+    """Algorithm 2.
+
+    Parameters beside those of all dual methods
+    -------------------------------------------
+    gamma : float
+        How slowly beta follows what the batches show, between 0 and 1.
+    rounds : int
+        How often rho and the step are fitted to each other in an iteration.  The paper
+        found more than one round not worth it (Section 4.3).
+    """
 
     gamma: float = 0.95
+    rounds: int = 1
 
     name: ClassVar[str] = "aggressive"
 
