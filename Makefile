@@ -1,12 +1,14 @@
 # Two commands set up everything on a machine with Python 3.11+ and make:
 #   make demo   trains with every method on two data sets and saves a plot
 #   make test   linters, types, layers, tests
+# `make reproduce` runs the paper's experiments (BATCHSVM_DATA names the folder of the data),
+# `make reproduce-quick` a small version that needs no data.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: demo test lint slow bench clean
+.PHONY: demo test lint slow bench reproduce reproduce-quick clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
@@ -35,3 +37,9 @@ bench: $(READY)
 
 clean:
 	rm -rf $(VENV) build dist demo-output .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+
+reproduce: $(READY)
+	$(BIN)/python -m experiments.run
+
+reproduce-quick: $(READY)
+	$(BIN)/python -m experiments.run --quick

@@ -13,7 +13,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -118,10 +117,13 @@ class _CompileNotice(event.Listener):
     """Says before the wait that kernels are being compiled: one line for those of one fit."""
 
     quiet_until = 0.0
+    depth = 0  # compiling a kernel compiles what it calls
 
     def on_start(self, event: Any) -> None:
+        self.depth += 1
         module = event.data["dispatcher"].py_func.__module__ or ""
-        if module.startswith("batchsvm.") and time.monotonic() > self.quiet_until:
+        due = self.depth == 1 and time.monotonic() > self.quiet_until
+        if due and module.startswith("batchsvm."):
             cached = not isinstance(event.data["dispatcher"]._cache, NullCache)
             kept = f"kept in {cache_folder()}" if cached else "for this process alone"
             print(
@@ -130,9 +132,9 @@ class _CompileNotice(event.Listener):
                 file=sys.stderr,
                 flush=True,
             )
-            self.quiet_until = inf
 
     def on_end(self, event: Any) -> None:
+        self.depth -= 1
         self.quiet_until = time.monotonic() + 2.0
 
 

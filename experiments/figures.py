@@ -1,0 +1,112 @@
+"""Figures 1 and 2 of the paper, and the losses and variants beyond it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+import batchsvm
+from batchsvm.methods import METHODS
+
+COLOURS = {"pegasos": "tab:grey", "naive": "tab:red", "safe": "tab:blue", "aggressive": "tab:green"}
+MARKERS = {"pegasos": "o", "naive": "v", "safe": "s", "aggressive": "D"}
+
+
+def save(figure, folder: Path, name: str) -> None:
+    """As SVG and PNG, without the date, so that the same numbers give the same file."""
+    plt.rcParams["svg.hashsalt"] = name
+    figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+    figure.savefig(folder / f"{name}.png", dpi=110)
+    plt.close(figure)
+
+
+def panel(axes: Axes, rows: list[dict], n: int, sigma2: float, title: str) -> None:
+    """Iterations against b for each method: median and range over seeds, failures marked."""
+    sizes = sorted({row["b"] for row in rows})
+    numbers = [row["iterations"] for row in rows if row["iterations"]]
+    top = 3 * max(numbers, default=1)
+    for shift, method in enumerate(METHODS):
+        found, failed = {}, []
+        for b in sizes:
+            values = [
+                row["iterations"] for row in rows if row["method"] == method and row["b"] == b
+            ]
+            if not values:
+                continue
+            missing = sum(value is None for value in values)
+            if 2 * missing > len(values):
+                failed.append(b)
+            else:
+                found[b] = sorted(value for value in values if value is not None)
+        if found:
+            middle = [np.median(values) for values in found.values()]
+            axes.loglog(
+                list(found), middle, color=COLOURS[method], marker=MARKERS[method], markersize=4,
+                label=method,
+            )  # fmt: skip
+            low, high = zip(*((v[0], v[-1]) for v in found.values()), strict=True)
+            axes.fill_between(list(found), low, high, color=COLOURS[method], alpha=0.2, linewidth=0)
+        height = top * 1.6**shift
+        axes.plot(failed, [height] * len(failed), "x", color=COLOURS[method], markersize=6)
+    axes.axvline(1 / sigma2, color="black", linewidth=0.7, linestyle=":")
+    axes.set_title(title, fontsize=10)
+    axes.set_xlabel("b")
+    right = axes.twinx()
+    betas = [batchsvm.beta_b(b, n, sigma2) / b for b in sizes]
+    right.loglog(sizes, betas, color="black", linewidth=0.9, linestyle="--")
+    right.set_ylabel("β_b / b (dashed)", fontsize=8)
+    axes.legend(fontsize=7, loc="lower left")
+
+
+def figure1(
+    folder: Path, name: str, rows: list[dict], facts: dict[str, tuple[int, float]], what: str
+) -> None:
+    """One panel a set; a cross above the curves is a batch size at which a method failed."""
+    across = min(2, len(facts))
+    down = -(-len(facts) // across)
+    figure, grid = plt.subplots(
+        down, across, figsize=(5.2 * across, 4 * down), squeeze=False, constrained_layout=True
+    )
+    for axes, (data, (n, sigma2)) in zip(grid.flat, facts.items(), strict=False):
+        panel(axes, [row for row in rows if row["data"] == data], n, sigma2, data)
+        axes.set_ylabel("iterations to 0.001")
+    for axes in grid.flat[len(facts) :]:
+        axes.axis("off")
+    figure.suptitle(what, fontsize=10)
+    save(figure, folder, name)
+
+
+def figure2(folder: Path, paths: list[dict]) -> None:
+    """Primal (solid) and dual (dashed) sub-optimality, and test error, along a run."""
+    cases = sorted({(row["data"], row["b"]) for row in paths})
+    figure, grid = plt.subplots(
+        2, len(cases), figsize=(4.2 * len(cases), 6.4), squeeze=False, constrained_layout=True
+    )
+    for column, (data, b) in enumerate(cases):
+        for method in METHODS:
+            rows = [
+                row for row in paths
+                if (row["data"], row["b"], row["method"]) == (data, b, method) and row["iteration"]
+            ]  # fmt: skip
+            at = [row["iteration"] for row in rows]
+            colour = COLOURS[method]
+            primal = [max(row["primal"], 1e-7) for row in rows]
+            dual = [max(row["dual"], 1e-7) for row in rows]
+            grid[0, column].loglog(at, primal, color=colour, label=method)
+            grid[0, column].loglog(at, dual, color=colour, linestyle="--", linewidth=0.9)
+            grid[1, column].semilogx(at, [row["test_error"] for row in rows], color=colour)
+        grid[0, column].set_title(f"{data}, b = {b:,}", fontsize=10)
+        grid[0, column].set_ylim(1e-6, 10)
+        grid[1, column].set_xlabel("iterations")
+        errors = sorted(row["test_error"] for row in paths if (row["data"], row["b"]) == (data, b))
+        grid[1, column].set_ylim(0.9 * errors[0], min(1.0, 4 * errors[len(errors) // 2]))
+    grid[0, 0].set_ylabel("sub-optimality: primal solid, dual dashed")
+    grid[1, 0].set_ylabel("test error")
+    grid[0, 0].legend(fontsize=8)
+    save(figure, folder, "figure2")

@@ -1,0 +1,205 @@
+"""Run the experiments and write the report.
+
+    python -m experiments.run            everything, on the sets of BATCHSVM_DATA
+    python -m experiments.run --quick    small sets that need no download, under two minutes
+
+Finished cells are kept in `reproduce-output/`, so that a run that was interrupted goes on
+where it stopped.  The full report goes to `docs/reproduction/`, the quick one to
+`reproduce-output/quick/`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+import batchsvm
+from batchsvm.methods import METHODS
+from experiments import sets
+from experiments.cells import Cell, iterations_to_accuracy, trajectory
+from experiments.machine import machine, versions
+from experiments.report import write_report
+
+OUTPUT = Path("reproduce-output")
+
+
+@dataclass(frozen=True)
+class Study:
+    """Which sets, batch sizes and seeds, and which variations of what."""
+
+    sets: tuple[str, ...]
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    largest_b: int = 16384
+    max_epochs: float = 100.0
+    least_iterations: int = 1200
+    averagings: tuple[str, ...] = ("", "decay")
+    figure2: dict[str, tuple[int, int]] = field(default_factory=dict)
+    variation_sets: tuple[str, ...] = ()
+    variation_sizes: tuple[int, ...] = (64, 1024, 4096)
+    planted: str = ""  # a variant that takes the place of the safe method
+
+
+FULL = Study(
+    sets=tuple(sets.FULL),
+    figure2={"news20": (64, 1024), "arxiv": (64, 4096)},
+    variation_sets=("rcv1", "arxiv"),
+)
+QUICK = Study(
+    sets=tuple(sets.QUICK),
+    figure2={"text-like": (16, 2048)},
+    variation_sets=("text-like",),
+    variation_sizes=(64, 1024),
+    max_epochs=40.0,
+    least_iterations=300,
+    averagings=("",),
+)
+
+
+def batch_sizes(n: int, largest: int) -> list[int]:
+    return [1 << k for k in range(n.bit_length()) if 1 << k <= min(n, largest)]
+
+
+def cells_of(study: Study) -> list[Cell]:
+    """All cells, set by set, so that a worker loads few sets."""
+    cells = []
+    for name in study.sets:
+        n = sets.load(name).X.shape[0]
+        sizes = batch_sizes(n, study.largest_b)
+        for averaging in study.averagings:
+            for method in METHODS:
+                variant = study.planted if method == "safe" else ""
+                cells += [
+                    Cell(
+                        name, method, b, seed, averaging, "hinge", variant, study.max_epochs,
+                        study.least_iterations,
+                    )
+                    for b in sizes
+                    for seed in study.seeds
+                ]  # fmt: skip
+        if name in study.variation_sets:
+            cells += variations(name, [b for b in study.variation_sizes if b <= n], study)
+    return list(dict.fromkeys(cells))
+
+
+def variations(name: str, sizes: list[int], study: Study) -> list[Cell]:
+    """Beyond the paper: gamma, rounds, the literal step, permutations, sigma^2, losses."""
+    wanted = [
+        *(("aggressive", variant) for variant in (
+            "gamma 0.5", "gamma 0.8", "gamma 0.99", "3 rounds", "literal step", "permutation",
+            "crude sigma2", "sigma2 = 1",
+        )),
+        ("safe", "literal step"), ("safe", "permutation"), ("pegasos", "permutation"),
+    ]  # fmt: skip
+    cells = [
+        Cell(name, method, b, seed, "", "hinge", variant, study.max_epochs, study.least_iterations)
+        for method, variant in wanted
+        for b in sizes
+        for seed in study.seeds
+    ]
+    cells += [
+        Cell(name, method, b, seed, "", loss, "", study.max_epochs, study.least_iterations)
+        for loss in ("logistic", "smoothed_hinge")
+        for method in METHODS
+        for b in (1, *sizes)
+        for seed in study.seeds
+    ]
+    return cells
+
+
+class Kept:
+    """Results by key, one JSON line each, appended as they come."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.results: dict[str, dict] = {}
+        if path.exists():
+            for line in path.read_text().splitlines():
+                if line.endswith("}"):  # a line cut short by an interruption is done again
+                    entry = json.loads(line)
+                    self.results[entry["key"]] = entry
+
+    def add(self, key: str, result: dict) -> None:
+        self.results[key] = {"key": key, **result}
+        with self.path.open("a") as file:
+            file.write(json.dumps(self.results[key]) + "\n")
+
+
+def run_all(tasks: dict[str, tuple], kept: Kept, console: Console, workers: int) -> None:
+    """Do what is not kept yet: {key: (function, arguments)}."""
+    todo = {key: task for key, task in tasks.items() if key not in kept.results}
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+        TimeRemainingColumn(), TextColumn("left"),
+    )  # fmt: skip
+    with (
+        Progress(*columns, console=console) as progress,
+        ProcessPoolExecutor(workers) as pool,
+    ):
+        bar = progress.add_task("Cells", total=len(tasks), completed=len(tasks) - len(todo))
+        futures = {pool.submit(function, *args): key for key, (function, args) in todo.items()}
+        for future in as_completed(futures):
+            where = {"machine": machine(), "versions": versions()}
+            kept.add(futures[future], {**where, "result": future.result()})
+            progress.advance(bar)
+
+
+def run_study(study: Study, output: Path, report: Path, console: Console, workers: int) -> dict:
+    """Run what is missing, write the report; returns the verdicts of the claims."""
+    # What was computed with another version of the library does not count.
+    kept = Kept(output / f"cells-{batchsvm.__version__}.jsonl")
+    cells = cells_of(study)
+    tasks: dict[str, tuple] = {cell.key: (iterations_to_accuracy, (cell,)) for cell in cells}
+    for name, sizes in study.figure2.items():
+        for b in sizes:
+            for method in METHODS:
+                tasks[f"trajectory/{name}/{method}/{b}"] = (trajectory, (name, method, b))
+    run_all(tasks, kept, console, workers)
+    rows = []
+    for cell in cells:
+        entry = kept.results[cell.key]
+        where = {"machine": entry["machine"], "versions": entry["versions"]}
+        rows.append({**asdict(cell), **entry["result"], **where})
+    paths = [
+        row
+        for key, entry in kept.results.items()
+        if key in tasks and key.startswith("trajectory/")
+        for row in entry["result"]
+    ]
+    return write_report(study, rows, paths, report)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="small sets, no downloads")
+    parser.add_argument("--sets", nargs="*", help="only these sets of the full study")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes")
+    arguments = parser.parse_args()
+    console = Console()
+    study = QUICK if arguments.quick else FULL
+    if arguments.sets:
+        keep = set(arguments.sets)
+        study = Study(
+            sets=tuple(name for name in study.sets if name in keep),
+            figure2={name: sizes for name, sizes in study.figure2.items() if name in keep},
+            variation_sets=tuple(name for name in study.variation_sets if name in keep),
+        )
+    output = OUTPUT / "quick" if arguments.quick else OUTPUT
+    report = output if arguments.quick else Path("docs") / "reproduction"
+    verdicts = run_study(study, output, report, console, arguments.workers)
+    for claim, verdict in verdicts.items():
+        console.print(f"{verdict:>15}  {claim}")
+    console.print(f"\nReport: {report / 'README.md'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""The whole pipeline of the experiments on tiny data; a planted failure turns a verdict."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+import batchsvm
+from experiments import cells, claims, run, sets
+from experiments.cells import Cell, iterations_to_accuracy
+
+STUDY = run.Study(
+    sets=("tiny-text",),
+    seeds=(0, 1, 2),
+    largest_b=256,
+    max_epochs=60.0,
+    least_iterations=400,
+    averagings=("",),
+    figure2={"tiny-text": (4, 128)},
+    variation_sets=("tiny-text",),
+    variation_sizes=(64,),
+)
+DETERIORATES = "The safe variant does not deteriorate"
+
+
+def pipeline(folder, study=STUDY):
+    console = Console(file=io.StringIO())
+    return run.run_study(study, folder / "cells", folder / "report", console, workers=2)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    return folder, pipeline(folder)
+
+
+def test_the_report_is_complete(finished):
+    folder, verdicts = finished
+    report = folder / "report"
+    text = (report / "README.md").read_text()
+    assert set(verdicts) == {claim.words for claim in claims.CLAIMS}
+    for words, verdict in verdicts.items():
+        assert f"| {words} | **{verdict}** |" in text
+    for part in ("Table 1", "Figure 1", "Figure 2", "Theory against practice", "Beyond the paper"):
+        assert part in text
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        assert (report / target).stat().st_size > 100
+    for name in ("figure1", "figure2"):
+        assert (report / f"{name}.svg").exists()
+    assert str(folder) not in text
+    with (report / "cells.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(run.cells_of(STUDY))
+    assert {row["seed"] for row in rows} == {"0", "1", "2"}
+    assert all(row["versions"].startswith("Python") and "cores" in row["machine"] for row in rows)
+
+
+def test_the_paper_holds_on_tiny_data(finished):
+    _, verdicts = finished
+    assert verdicts[DETERIORATES] == "holds"
+    assert verdicts["The naive variant deteriorates or fails for large batches"] == "holds"
+
+
+def test_a_planted_failure_turns_a_verdict(finished, tmp_path):
+    from dataclasses import replace
+
+    _, before = finished
+    after = pipeline(tmp_path, replace(STUDY, planted="wrong beta", variation_sets=(), figure2={}))
+    assert before[DETERIORATES] == "holds"
+    assert after[DETERIORATES] == "does not hold"
+
+
+def test_a_finished_run_does_nothing_again_and_a_cut_line_is_done_again(finished, monkeypatch):
+    folder, verdicts = finished
+    kept = folder / "cells" / f"cells-{batchsvm.__version__}.jsonl"
+    lines = kept.read_text().splitlines()
+    kept.write_text("\n".join(lines[:-1]) + "\n" + lines[-1][:-5] + "\n")
+    done = []
+    add = run.Kept.add
+    monkeypatch.setattr(run.Kept, "add", lambda self, key, r: (done.append(key), add(self, key, r)))
+    assert pipeline(folder) == verdicts
+    assert len(done) == 1
+
+
+@pytest.mark.parametrize("method", ["safe", "aggressive"])
+def test_iterations_are_found_to_two_percent(method):
+    cell = Cell("tiny-text", method, 8, seed=1)
+    found = iterations_to_accuracy(cell)["iterations"]
+    data, best = sets.load("tiny-text"), cells.optimum("tiny-text", "hinge")
+    below = []
+
+    def look(checkpoint):
+        below.append(checkpoint.certificate.primal - best.dual <= cells.ACCURACY)
+
+    cells.quietly(
+        data.X, data.y, "hinge", data.lam, cells.method_of(cell), 8, tol=0, random_state=1,
+        max_epochs=2 * found * 8 / 300, checkpoints=range(1, 2 * found), callback=look,
+    )  # fmt: skip
+    assert below[found]
+    assert not all(below[int(found / 1.025) - 1 : found])
+
+
+def test_verdicts():
+    yes, no, unknown = (claims.Evidence(holds, "") for holds in (True, False, None))
+    assert claims.verdict({"a": yes, "b": unknown}) == "holds"
+    assert claims.verdict({"a": no, "b": unknown}) == "does not hold"
+    assert claims.verdict({"a": yes, "b": no}) == "only on a"
+    assert claims.verdict({"a": unknown}) == "cannot be told"
+
+
+def test_downloads_are_whole_or_not_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(sets, "DOWNLOADS", tmp_path / "data")
+    source = tmp_path / "file.bz2"
+    source.write_bytes(b"x" * 1000)
+    assert sets.download(source.as_uri()).read_bytes() == source.read_bytes()
+    with pytest.raises(OSError, match="missing"):
+        sets.download((tmp_path / "missing.bz2").as_uri())
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["file.bz2"]
+    monkeypatch.delenv("BATCHSVM_DATA", raising=False)
+    with pytest.raises(FileNotFoundError, match="BATCHSVM_DATA"):
+        sets._from_files("arxiv")
