@@ -84,13 +84,18 @@ def test_the_rounding_bound_is_small_and_true():
     assert abs(long(certificate.gap) - (primal - dual)) < certificate.rounding
 
 
-def test_the_rounding_bound_covers_dot_products_and_w_of_alpha():
-    # Terms of size 1e8 that cancel: what a dot product, or w(alpha), rounds is large.
-    X = np.array([[1e8, 1e8], [1.0, -1.0]])
-    w, alpha = np.array([1e4, -1e4]), np.array([1.0, 1.0])
-    bound = batchsvm.certify(X, [1, -1], w, alpha, lam=1e-3).rounding
-    assert bound > 1e12 * 2**-53  # |x w| is 1e12
-    assert bound > (1e8 / 2) ** 2 / 1e-3 * 2**-53  # |alpha x|^2 / lam is 2.5e18
+def test_the_rounding_bound_covers_dot_products():
+    # Terms of size 1e12 that cancel: what the dot product rounds is all there is.
+    X, w = np.array([[1e8, 1e8], [1.0, -1.0]]), np.array([1e4, -1e4])
+    bound = batchsvm.certify(X, [1, -1], w, [0.0, 0.0], lam=1e-3).rounding
+    assert bound > 1e12 / 2 * 2**-53
+
+
+def test_the_rounding_bound_covers_the_sum_in_w_of_alpha():
+    # n equal terms added up one by one may be off by n units, the square of the sum too.
+    n, lam = 5000, 1e-3
+    bound = batchsvm.certify(np.ones((n, 1)), np.ones(n), [0.0], np.ones(n), lam=lam).rounding
+    assert bound > n / lam * 2**-53
 
 
 def test_alpha_of_a_row_without_weight_must_be_zero():

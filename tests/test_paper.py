@@ -118,6 +118,10 @@ class TestLemmas:
         assert mean == pytest.approx(equal)
         beta = batchsvm.beta_b(b, self.n, batchsvm.sigma2(X))
         assert mean <= b / self.n * beta * (v @ v) + 1e-12
+        # The leading eigenvector reaches the bound, since all Q_ii are 1.
+        v = np.linalg.eigh(Q)[1][:, -1]
+        mean = np.mean([v[A] @ Q[np.ix_(A, A)] @ v[A] for A in subsets(self.n, b)])
+        assert mean == pytest.approx(b / self.n * beta)
 
     @pytest.mark.parametrize("b", range(1, 7))
     @pytest.mark.parametrize("loss_name", ["hinge", "logistic", "absolute", "quantile", "huber"])
