@@ -15,6 +15,7 @@ import batchsvm
 from batchsvm.methods import METHODS
 
 COLOURS = {"pegasos": "tab:grey", "naive": "tab:red", "safe": "tab:blue", "aggressive": "tab:green"}
+LOSS_LINES = {"hinge": "-", "logistic": "--", "smoothed_hinge": ":"}
 MARKERS = {"pegasos": "o", "naive": "v", "safe": "s", "aggressive": "D"}
 
 
@@ -29,31 +30,20 @@ def save(figure, folder: Path, name: str) -> None:
 def panel(axes: Axes, rows: list[dict], n: int, sigma2: float, title: str) -> None:
     """Iterations against b for each method: median and range over seeds, failures marked."""
     sizes = sorted({row["b"] for row in rows})
-    numbers = [row["iterations"] for row in rows if row["iterations"]]
-    top = 3 * max(numbers, default=1)
+    top = 3 * max((row["iterations"] for row in rows if row["iterations"]), default=1)
     for shift, method in enumerate(METHODS):
-        found, failed = {}, []
-        for b in sizes:
-            values = [
-                row["iterations"] for row in rows if row["method"] == method and row["b"] == b
-            ]
-            if not values:
-                continue
-            missing = sum(value is None for value in values)
-            if 2 * missing > len(values):
-                failed.append(b)
-            else:
-                found[b] = sorted(value for value in values if value is not None)
-        if found:
-            middle = [np.median(values) for values in found.values()]
-            axes.loglog(
-                list(found), middle, color=COLOURS[method], marker=MARKERS[method], markersize=4,
-                label=method,
-            )  # fmt: skip
-            low, high = zip(*((v[0], v[-1]) for v in found.values()), strict=True)
-            axes.fill_between(list(found), low, high, color=COLOURS[method], alpha=0.2, linewidth=0)
-        height = top * 1.6**shift
-        axes.plot(failed, [height] * len(failed), "x", color=COLOURS[method], markersize=6)
+        mine = [row for row in rows if row["method"] == method]
+        found, missed = by_size(mine)
+        colour, height = COLOURS[method], top * 1.6**shift
+        middle = [np.median(values) for values in found.values()]
+        axes.loglog(
+            list(found), middle, color=colour, marker=MARKERS[method], markersize=4, label=method
+        )
+        low, high = ([pick(values) for values in found.values()] for pick in (min, max))
+        axes.fill_between(list(found), low, high, color=colour, alpha=0.2, linewidth=0)
+        for end, marker in (("failed", "x"), ("unfinished", "^")):
+            at = [b for b, outcome in missed.items() if outcome == end]
+            axes.plot(at, [height] * len(at), marker, color=colour, markersize=5, fillstyle="none")
     axes.axvline(1 / sigma2, color="black", linewidth=0.7, linestyle=":")
     axes.set_title(title, fontsize=10)
     axes.set_xlabel("b")
@@ -64,10 +54,53 @@ def panel(axes: Axes, rows: list[dict], n: int, sigma2: float, title: str) -> No
     axes.legend(fontsize=7, loc="lower left")
 
 
+def by_size(rows: list[dict]) -> tuple[dict[int, list[int]], dict[int, str]]:
+    """Iterations by b where most runs got there, and elsewhere how most of the others ended."""
+    found, missed = {}, {}
+    for b in sorted({row["b"] for row in rows}):
+        there = [row for row in rows if row["b"] == b]
+        values = [row["iterations"] for row in there if row["iterations"] is not None]
+        if 2 * len(values) > len(there):
+            found[b] = values
+        else:
+            ends = [row["outcome"] for row in there if row["iterations"] is None]
+            missed[b] = max(sorted(set(ends)), key=ends.count)
+    return found, missed
+
+
+def losses(folder: Path, rows: list[dict], names: tuple[str, ...], sizes: tuple[int, ...]) -> None:
+    """Iterations against b: colours are methods, lines are losses; medians over seeds."""
+    figure, grid = plt.subplots(
+        1, len(names), figsize=(5.2 * len(names), 4.4), squeeze=False, constrained_layout=True
+    )
+    for axes, name in zip(grid.flat, names, strict=True):
+        for loss, line in LOSS_LINES.items():
+            for method in METHODS:
+                found, _ = by_size(
+                    [
+                        row for row in rows
+                        if (row["data"], row["loss"], row["method"]) == (name, loss, method)
+                        and row["b"] in sizes
+                    ]
+                )  # fmt: skip
+                axes.loglog(
+                    list(found), [np.median(values) for values in found.values()], line,
+                    color=COLOURS[method], marker=MARKERS[method], markersize=3,
+                    label=method if loss == "hinge" else None,
+                )  # fmt: skip
+        for loss, line in LOSS_LINES.items():
+            axes.plot([], [], line, color="black", label=loss.replace("_", " "))
+        axes.set_title(name, fontsize=10)
+        axes.set_xlabel("b")
+        axes.set_ylabel("iterations to 0.001")
+        axes.legend(fontsize=7)
+    save(figure, folder, "losses")
+
+
 def figure1(
     folder: Path, name: str, rows: list[dict], facts: dict[str, tuple[int, float]], what: str
 ) -> None:
-    """One panel a set; a cross above the curves is a batch size at which a method failed."""
+    """One panel a set; a cross or triangle above the curves: most runs did not get there."""
     across = min(2, len(facts))
     down = -(-len(facts) // across)
     figure, grid = plt.subplots(

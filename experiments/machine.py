@@ -1,7 +1,8 @@
-"""What kind of machine this is, and with which versions; no names, no paths."""
+"""What kind of machine this is, with which versions and which code; no names, no paths."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 from pathlib import Path
@@ -29,3 +30,10 @@ def versions() -> str:
     modules = (batchsvm, numpy, scipy, sklearn, numba)
     named = ", ".join(f"{module.__name__} {module.__version__}" for module in modules)
     return f"Python {platform.python_version()}, {named}"
+
+
+def fingerprint() -> str:
+    """A hash of the code that cells depend on: the library and `cells.py`."""
+    library = Path(batchsvm.__file__).parent
+    files = [*sorted(library.rglob("*.py")), Path(__file__).with_name("cells.py")]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]

@@ -14,20 +14,22 @@ import argparse
 import json
 import os
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from random import Random
+from time import process_time
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-import batchsvm
 from batchsvm.methods import METHODS
 from experiments import sets
 from experiments.cells import Cell, iterations_to_accuracy, trajectory
-from experiments.machine import machine, versions
+from experiments.machine import fingerprint, machine, versions
 from experiments.report import write_report
 
 OUTPUT = Path("reproduce-output")
+LOSSES_BEYOND = ("logistic", "smoothed_hinge")
 
 
 @dataclass(frozen=True)
@@ -38,11 +40,12 @@ class Study:
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     largest_b: int = 16384
     max_epochs: float = 100.0
-    least_iterations: int = 1200
-    averagings: tuple[str, ...] = ("", "decay")
+    least_iterations: int = 1400
+    averaged: bool = True
     figure2: dict[str, tuple[int, int]] = field(default_factory=dict)
     variation_sets: tuple[str, ...] = ()
     variation_sizes: tuple[int, ...] = (64, 1024, 4096)
+    loss_sizes: tuple[int, ...] = (1, 4, 16, 64, 256, 1024, 4096)
     planted: str = ""  # a variant that takes the place of the safe method
 
 
@@ -56,9 +59,10 @@ QUICK = Study(
     figure2={"text-like": (16, 2048)},
     variation_sets=("text-like",),
     variation_sizes=(64, 1024),
+    loss_sizes=(1, 64, 1024),
     max_epochs=40.0,
     least_iterations=300,
-    averagings=("",),
+    averaged=False,
 )
 
 
@@ -72,45 +76,54 @@ def cells_of(study: Study) -> list[Cell]:
     for name in study.sets:
         n = sets.load(name).X.shape[0]
         sizes = batch_sizes(n, study.largest_b)
-        for averaging in study.averagings:
-            for method in METHODS:
-                variant = study.planted if method == "safe" else ""
-                cells += [
-                    Cell(
-                        name, method, b, seed, averaging, "hinge", variant, study.max_epochs,
-                        study.least_iterations,
-                    )
-                    for b in sizes
-                    for seed in study.seeds
-                ]  # fmt: skip
+        for method in METHODS:
+            variant = study.planted if method == "safe" else ""
+            cells += [
+                Cell(
+                    name, method, b, seed, study.averaged, "hinge", variant, study.max_epochs,
+                    study.least_iterations,
+                )
+                for b in sizes
+                for seed in study.seeds
+            ]  # fmt: skip
         if name in study.variation_sets:
-            cells += variations(name, [b for b in study.variation_sizes if b <= n], study)
+            cells += variations(name, n, study)
     return list(dict.fromkeys(cells))
 
 
-def variations(name: str, sizes: list[int], study: Study) -> list[Cell]:
+def variations(name: str, n: int, study: Study) -> list[Cell]:
     """Beyond the paper: gamma, rounds, the literal step, permutations, sigma^2, losses."""
     wanted = [
         *(("aggressive", variant) for variant in (
             "gamma 0.5", "gamma 0.8", "gamma 0.99", "3 rounds", "literal step", "permutation",
             "crude sigma2", "sigma2 = 1",
         )),
-        ("safe", "literal step"), ("safe", "permutation"), ("pegasos", "permutation"),
+        ("safe", "literal step"), ("safe", "permutation"), ("safe", "sigma2 = 1"),
+        ("pegasos", "permutation"),
     ]  # fmt: skip
+    limits = study.max_epochs, study.least_iterations
     cells = [
-        Cell(name, method, b, seed, "", "hinge", variant, study.max_epochs, study.least_iterations)
+        Cell(name, method, b, seed, False, "hinge", variant, *limits)
         for method, variant in wanted
-        for b in sizes
+        for b in study.variation_sizes
         for seed in study.seeds
+        if b <= n
     ]
     cells += [
-        Cell(name, method, b, seed, "", loss, "", study.max_epochs, study.least_iterations)
-        for loss in ("logistic", "smoothed_hinge")
+        Cell(name, method, b, seed, False, loss, "", *limits)
+        for loss in LOSSES_BEYOND
         for method in METHODS
-        for b in (1, *sizes)
+        for b in study.loss_sizes
         for seed in study.seeds
+        if b <= n
     ]
     return cells
+
+
+def computed_as(cell: Cell) -> Cell:
+    """The cell whose run is this one's too: with batches of one, the dual methods are one."""
+    serial = cell.b == 1 and cell.method != "pegasos" and not cell.variant
+    return replace(cell, method="safe") if serial else cell
 
 
 class Kept:
@@ -144,19 +157,30 @@ def run_all(tasks: dict[str, tuple], kept: Kept, console: Console, workers: int)
         ProcessPoolExecutor(workers) as pool,
     ):
         bar = progress.add_task("Cells", total=len(tasks), completed=len(tasks) - len(todo))
-        futures = {pool.submit(function, *args): key for key, (function, args) in todo.items()}
+        where = {"machine": machine(), "versions": versions()}
+        order = list(todo)
+        Random(0).shuffle(order)  # so that the time left can be told from the time taken
+        futures = {pool.submit(timed, *todo[key]): key for key in order}
         for future in as_completed(futures):
-            where = {"machine": machine(), "versions": versions()}
-            kept.add(futures[future], {**where, "result": future.result()})
+            kept.add(futures[future], {**where, **future.result()})
             progress.advance(bar)
+
+
+def timed(function, args) -> dict[str, object]:
+    """The result and the processor's seconds, which other processes do not count into."""
+    began = process_time()
+    result = function(*args)
+    return {"seconds": round(process_time() - began, 3), "result": result}
 
 
 def run_study(study: Study, output: Path, report: Path, console: Console, workers: int) -> dict:
     """Run what is missing, write the report; returns the verdicts of the claims."""
-    # What was computed with another version of the library does not count.
-    kept = Kept(output / f"cells-{batchsvm.__version__}.jsonl")
+    # What was computed with other code does not count.
+    kept = Kept(output / f"cells-{fingerprint()}.jsonl")
     cells = cells_of(study)
-    tasks: dict[str, tuple] = {cell.key: (iterations_to_accuracy, (cell,)) for cell in cells}
+    tasks: dict[str, tuple] = {
+        cell.key: (iterations_to_accuracy, (cell,)) for cell in map(computed_as, cells)
+    }
     for name, sizes in study.figure2.items():
         for b in sizes:
             for method in METHODS:
@@ -164,16 +188,18 @@ def run_study(study: Study, output: Path, report: Path, console: Console, worker
     run_all(tasks, kept, console, workers)
     rows = []
     for cell in cells:
-        entry = kept.results[cell.key]
-        where = {"machine": entry["machine"], "versions": entry["versions"]}
-        rows.append({**asdict(cell), **entry["result"], **where})
+        entry = kept.results[computed_as(cell).key]
+        where = {name: entry[name] for name in ("seconds", "machine", "versions")}
+        for averaging, result in entry["result"].items():
+            rows.append({**asdict(cell), "averaging": averaging, **result, **where})
     paths = [
         row
         for key, entry in kept.results.items()
         if key in tasks and key.startswith("trajectory/")
         for row in entry["result"]
     ]
-    return write_report(study, rows, paths, report)
+    minutes = sum(kept.results[key]["seconds"] for key in tasks) / 60
+    return write_report(study, rows, paths, minutes, report)
 
 
 def main() -> None:
@@ -188,7 +214,8 @@ def main() -> None:
     study = QUICK if arguments.quick else FULL
     if arguments.sets:
         keep = set(arguments.sets)
-        study = Study(
+        study = replace(
+            study,
             sets=tuple(name for name in study.sets if name in keep),
             figure2={name: sizes for name, sizes in study.figure2.items() if name in keep},
             variation_sets=tuple(name for name in study.variation_sets if name in keep),

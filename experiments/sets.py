@@ -71,7 +71,7 @@ class Data(NamedTuple):
     lam: float
 
 
-@functools.lru_cache(maxsize=1)
+@functools.cache
 def load(name: str) -> Data:
     """A set with rows of norm at most 1, the paper's setting."""
     if name in FULL:

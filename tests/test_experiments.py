@@ -9,9 +9,9 @@ import re
 import pytest
 from rich.console import Console
 
-import batchsvm
 from experiments import cells, claims, run, sets
 from experiments.cells import Cell, iterations_to_accuracy
+from experiments.machine import fingerprint
 
 STUDY = run.Study(
     sets=("tiny-text",),
@@ -19,10 +19,11 @@ STUDY = run.Study(
     largest_b=256,
     max_epochs=60.0,
     least_iterations=400,
-    averagings=("",),
+    averaged=True,
     figure2={"tiny-text": (4, 128)},
     variation_sets=("tiny-text",),
     variation_sizes=(64,),
+    loss_sizes=(1, 64),
 )
 DETERIORATES = "The safe variant does not deteriorate"
 
@@ -49,12 +50,13 @@ def test_the_report_is_complete(finished):
         assert part in text
     for target in re.findall(r"\]\(([^)]+)\)", text):
         assert (report / target).stat().st_size > 100
-    for name in ("figure1", "figure2"):
+    for name in ("figure1", "figure1-decay", "figure2", "losses"):
         assert (report / f"{name}.svg").exists()
     assert str(folder) not in text
     with (report / "cells.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == len(run.cells_of(STUDY))
+    cells = run.cells_of(STUDY)
+    assert len(rows) == len(cells) + sum(cell.averaged for cell in cells)
     assert {row["seed"] for row in rows} == {"0", "1", "2"}
     assert all(row["versions"].startswith("Python") and "cores" in row["machine"] for row in rows)
 
@@ -76,7 +78,7 @@ def test_a_planted_failure_turns_a_verdict(finished, tmp_path):
 
 def test_a_finished_run_does_nothing_again_and_a_cut_line_is_done_again(finished, monkeypatch):
     folder, verdicts = finished
-    kept = folder / "cells" / f"cells-{batchsvm.__version__}.jsonl"
+    kept = folder / "cells" / f"cells-{fingerprint()}.jsonl"
     lines = kept.read_text().splitlines()
     kept.write_text("\n".join(lines[:-1]) + "\n" + lines[-1][:-5] + "\n")
     done = []
@@ -89,7 +91,7 @@ def test_a_finished_run_does_nothing_again_and_a_cut_line_is_done_again(finished
 @pytest.mark.parametrize("method", ["safe", "aggressive"])
 def test_iterations_are_found_to_two_percent(method):
     cell = Cell("tiny-text", method, 8, seed=1)
-    found = iterations_to_accuracy(cell)["iterations"]
+    found = iterations_to_accuracy(cell)[""]["iterations"]
     data, best = sets.load("tiny-text"), cells.optimum("tiny-text", "hinge")
     below = []
 
@@ -123,3 +125,46 @@ def test_downloads_are_whole_or_not_there(tmp_path, monkeypatch):
     monkeypatch.delenv("BATCHSVM_DATA", raising=False)
     with pytest.raises(FileNotFoundError, match="BATCHSVM_DATA"):
         sets._from_files("arxiv")
+
+
+def searched(errors_at, most=1000):
+    search = cells.Search(most)
+    t = 10
+    while t <= most and not search.is_over:
+        search.note(t, errors_at(t))
+        t = max(t + 1, int(t * search.growth))
+    return search
+
+
+def test_a_search_looks_closely_where_it_matters():
+    search = searched(lambda t: 100 / t**2)  # crosses 0.001 at 316.2
+    before, found = search.bracket()
+    assert search.outcome() == "reached"
+    assert 316 <= found <= before * cells.FINE
+    assert len(search.looks) < 40
+
+
+@pytest.mark.parametrize(
+    ("errors_at", "outcome", "last"),
+    [
+        (lambda t: 0.5 + 0.1 * (t % 7), "failed", 400),  # goes up and down, early to tell
+        (lambda t: 100 / t, "unfinished", 700),  # would take 100,000
+        (lambda t: 2.0 ** (-t / 90), "reached", 1000),  # slow at first, there at 897
+    ],
+)
+def test_a_search_tells_failing_from_slow(errors_at, outcome, last):
+    search = searched(errors_at)
+    assert search.outcome() == outcome
+    assert search.looks[-1][0] <= last
+
+
+def test_the_last_iterate_is_the_same_with_and_without_the_average():
+    both = iterations_to_accuracy(Cell("tiny-text", "aggressive", 16, seed=2, averaged=True))
+    alone = iterations_to_accuracy(Cell("tiny-text", "aggressive", 16, seed=2))
+    assert both[""]["iterations"] == pytest.approx(alone[""]["iterations"], rel=0.03)
+    assert both[""]["outcome"] == both["decay"]["outcome"] == "reached"
+
+
+def test_batches_of_one_are_run_once_for_all_dual_methods():
+    tasks = {run.computed_as(cell).key for cell in run.cells_of(STUDY) if cell.b == 1}
+    assert len(tasks) == 2 * 3 * 3  # pegasos and SDCA, three seeds, three losses

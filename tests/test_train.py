@@ -52,6 +52,46 @@ def test_checkpoints_grow_geometrically_and_cost_a_tenth():
         assert count <= 0.1 * iteration / 100 + 1e-9
 
 
+def test_an_iterator_of_checkpoints_is_asked_after_each_certificate():
+    seen = []
+
+    def looks():
+        yield 4
+        assert seen[-1] == 4
+        yield 4 + len(seen)  # (0 and 4)
+
+    solution = quietly(
+        X, Y, lam=LAM, tol=0, max_epochs=1, checkpoints=looks(),
+        callback=lambda checkpoint: seen.append(checkpoint.iteration),
+    )  # fmt: skip
+    assert seen[:3] == [0, 4, 6]
+    assert solution.history.iteration.tolist() == seen
+    with pytest.raises(ValueError, match="checkpoints must be 'auto' or increasing positive"):
+        quietly(X, Y, lam=LAM, tol=0, max_epochs=1, checkpoints=iter([3, 2]))
+
+
+@pytest.mark.parametrize("method", ["pegasos", "safe"])
+def test_a_callback_sees_the_last_iterate_beside_the_average(method):
+    common = {
+        "lam": LAM,
+        "method": method,
+        "batch_size": 4,
+        "tol": 0,
+        "checkpoints": [9],
+    }
+    kept = {}
+
+    def keep(averaging):
+        return lambda c: kept.update({averaging: (c.w.copy(), c.iterate.copy())})
+
+    for averaging in (None, "decay"):
+        quietly(X, Y, averaging=averaging, max_epochs=5, callback=keep(averaging), **common)
+    (w, iterate), (mean, last) = kept[None], kept["decay"]
+    np.testing.assert_array_equal(w, iterate)
+    np.testing.assert_array_equal(iterate, last)
+    assert np.linalg.norm(mean - last) > 1e-6
+
+
 @pytest.mark.parametrize("iterations", [1, 2, 7, 999, 12345])
 @pytest.mark.parametrize("tail", [False, True])
 def test_checkpoints_end_at_the_last_iteration(iterations, tail):

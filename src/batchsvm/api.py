@@ -97,7 +97,8 @@ def fit(
     callback : callable, optional
         Called with a `Checkpoint` after each certificate; a true result stops the fit.
     checkpoints : "auto" or increasing integers
-        The iterations after which to certify; after the last one, as "auto" does.  "auto"
+        The iterations after which to certify; after the last one, as "auto" does.  An
+        iterator is asked for the next one only after the last certificate.  "auto"
         lets the distances grow, so that certificates take a tenth of a long run, and
         certifies at once when an estimate of the gap is within tol.
     engine : {"cpu", "reference"}

@@ -8,8 +8,7 @@ from __future__ import annotations
 import difflib
 import os
 import warnings
-from collections.abc import Iterable
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
 from numbers import Integral, Real
 from operator import index
 from typing import Any
@@ -113,25 +112,40 @@ def read_method(method: Any) -> Method | None:
     return method
 
 
-def read_checkpoints(checkpoints: Any, averaging: str | None) -> list[int] | None:
-    """The iterations to certify after, or None for our own choice."""
+def read_checkpoints(checkpoints: Any, averaging: str | None) -> Iterator[int] | None:
+    """The iterations to certify after, one at a time, or None for our own choice."""
     if isinstance(checkpoints, str):
         choice("checkpoints", checkpoints, ["auto"])
         return None
-    try:
-        at = [index(iteration) for iteration in checkpoints]
-    except TypeError:
-        at = []
-    if not at or at[0] < 1 or any(a >= b for a, b in pairwise(at)):
-        raise ValueError(
-            f"checkpoints must be 'auto' or increasing positive integers, not {checkpoints!r}"
-        )
     if averaging == "tail":
         raise ValueError(
             "checkpoints must be 'auto' with averaging='tail', which is certified after T, T/2,"
             f" T/4, ... iterations, not {checkpoints!r}"
         )
-    return at
+    if isinstance(checkpoints, Iterator):  # asked only when a run gets there
+        return _increasing(checkpoints, checkpoints)
+    try:
+        at = list(_increasing(checkpoints, checkpoints))
+    except TypeError:
+        at = []
+    if not at:
+        raise ValueError(_WHICH_CHECKPOINTS.format(checkpoints))
+    return iter(at)
+
+
+_WHICH_CHECKPOINTS = "checkpoints must be 'auto' or increasing positive integers, not {!r}"
+
+
+def _increasing(iterations: Iterable[Any], given: Any) -> Iterator[int]:
+    last = 0
+    for iteration in iterations:
+        try:
+            last, before = index(iteration), last
+        except TypeError:
+            last, before = 0, 0
+        if last <= before:
+            raise ValueError(_WHICH_CHECKPOINTS.format(given))
+        yield last
 
 
 def read_averaging(averaging: str | None) -> str | None:

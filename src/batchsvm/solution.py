@@ -53,13 +53,18 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """What a callback is given; `w` is a read-only view of the current point."""
+    """What a callback is given.
+
+    `w` is the certified point and `iterate` the last iterate, which is the same unless
+    iterates are averaged; both are read-only views, to be copied by who keeps them.
+    """
 
     iteration: int
     epoch: float
     seconds: float
     certificate: Certificate
     w: np.ndarray = field(repr=False)
+    iterate: np.ndarray = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,6 +49,19 @@ def checkpoints(iterations: int, per_epoch: float, tail: bool) -> Iterator[int]:
         yield min(max(int(at), count), iterations)
 
 
+def _stops(
+    asked: Iterator[int] | None, ours: Iterator[int], iterations: int
+) -> Iterator[tuple[int, bool]]:
+    """The iterations asked for, then ours from there on; whether one is ours."""
+    last = 0
+    for stop in asked or ():
+        if stop >= iterations:
+            break
+        last = stop
+        yield stop, False
+    yield from ((stop, True) for stop in ours if stop > last)
+
+
 @dataclass
 class Run:
     """A run of one method on one problem, and the best certified point so far."""
@@ -70,7 +83,7 @@ class Run:
         self._seconds = self._certify_seconds = 0.0
         self._first = self.state.iteration
 
-    def train(self, iterations: int, warm: bool, asked: list[int] | None = None) -> Certificate:
+    def train(self, iterations: int, warm: bool, asked: Iterator[int] | None = None) -> Certificate:
         """Train until the relative gap is at most tol, or for so many iterations.
 
         Returns the certificate of (self.w, self.alpha), the best certified point; the
@@ -92,21 +105,19 @@ class Run:
     def history(self) -> History:
         return History(*(np.array(column) for column in zip(*self._records, strict=True)))
 
-    def _loop(self, iterations: int, warm: bool, asked: list[int] | None) -> Status | None:
+    def _loop(self, iterations: int, warm: bool, asked: Iterator[int] | None) -> Status | None:
         state, averaging = self.state, self.state.averaging
         zero = certify_zero(self.problem)
         self._at_zero = zero.primal
         self._compile()
         status = self._certify() if warm else self._record(zero, self.w)
-        asked = [stop for stop in asked or [] if stop < iterations]
         tail = averaging.on and averaging.is_tail
         ours = checkpoints(iterations, self.problem.n / state.batch_size, tail)
-        last = asked[-1] if asked else 0
         goal = self.tol * self._at_zero
-        for stop in [*asked, *(stop for stop in ours if stop > last)]:
+        for stop, is_ours in _stops(asked, ours, iterations):
             while status is None and state.iteration < self._first + stop:
                 # The estimate is of the last iterate: it says nothing about an average.
-                target = -inf if averaging.on or stop <= last else goal
+                target = goal if is_ours and not averaging.on else -inf
                 began = perf_counter()
                 estimate = self.engine(
                     self.problem, self.method, state, self.sampler, self._first + stop, target
@@ -149,10 +160,11 @@ class Run:
             for start, stop in self.problem.blocks():
                 self.alpha[start:stop] = state.alpha_of(start, stop)
             self.best = certificate
-        seen = w.view()
-        seen.flags.writeable = False
-        checkpoint = Checkpoint(iteration, epoch, self._seconds, certificate, seen)
-        asked = self.callback is not None and self.callback(checkpoint)
+        asked = False
+        if self.callback is not None:
+            iterate = state.iterate if state.averaging.on else w
+            seen = _read_only(w), _read_only(iterate)
+            asked = self.callback(Checkpoint(iteration, epoch, self._seconds, certificate, *seen))
         if certificate.gap + certificate.rounding <= self.tol * self._at_zero:
             return Status.CONVERGED
         if not np.isfinite(certificate.gap):
@@ -160,3 +172,9 @@ class Run:
         if certificate.gap <= certificate.rounding:
             return Status.PRECISION
         return Status.STOPPED if asked else None
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -25,6 +25,10 @@ NONZEROS_A_CALL = 2**25
 
 
 @struct_method
+def expect(self, order, k): ...
+
+
+@struct_method
 def weight_of(self, i): ...
 
 
@@ -52,6 +56,12 @@ class Dual(NamedTuple):
     loss: Loss
     unit: float  # 1/(lam N)
     least_norm2: float
+
+    def expect(self, order, k):
+        """Row order[k] is being visited: fetch what belongs to those that come next."""
+        self.rows.expect(order, k)
+        if k + ROWS_AHEAD < order.size:
+            prefetch(self.examples, order[k + ROWS_AHEAD])
 
     def weight_of(self, i):
         return abs(self.examples[i].signed_weight)
@@ -89,9 +99,7 @@ def sdca_fixed_beta(dual, w, response, new, sampler, watch, averaging, beta, ite
         averaging.observe(1.0)
         for k in range(b):
             i = sampler.order[start + k]
-            rows.expect(sampler.order, start + k)
-            if start + k + ROWS_AHEAD < sampler.order.size:
-                prefetch(examples, sampler.order[start + k + ROWS_AHEAD])
+            dual.expect(sampler.order, start + k)
             a = dual.respond(i, w)
             response[k] = a
             new[k] = dual.step(i, a, beta)
@@ -118,7 +126,7 @@ def sdca_fixed_beta(dual, w, response, new, sampler, watch, averaging, beta, ite
 
 @Kernel
 def sdca_aggressive(
-    dual, w, delta, response, new, sampler, watch, averaging, gamma, rounds, beta_b, beta,
+    dual, w, delta, response, new, moved, sampler, watch, averaging, gamma, rounds, beta_b, beta,
     iterations, target,
 ):  # fmt: skip
     """Algorithm 2; `delta` is a zero vector of length d, and is left zero.
@@ -134,12 +142,14 @@ def sdca_aggressive(
         zeta, norm2 = 0.0, 0.0  # zeta; ||Delta~||^2, and in the end ||Delta||^2
         for k in range(b):
             i = sampler.order[start + k]
+            dual.expect(sampler.order, start + k)
             a = dual.respond(i, w)
             response[k] = a
             new[k] = dual.step(i, a, beta)  # the tentative one
             change = new[k] - examples[i].alpha
             watch.see(dual.gap_of(i, a), abs(change) * dual.curvature(i, beta))
-            if change != 0.0:
+            moved[k] = change != 0.0
+            if moved[k]:
                 norm2 += rows.add_norm2(i, examples[i].signed_weight * change, delta)
                 change *= dual.weight_of(i)
                 zeta += max(examples[i].norm2, dual.least_norm2) * change * change
@@ -153,6 +163,7 @@ def sdca_aggressive(
                 if best != new[k]:
                     norm2 += rows.add_norm2(i, examples[i].signed_weight * (best - new[k]), delta)
                     new[k] = best
+                    moved[k] = True
                 change = dual.weight_of(i) * (best - alpha)
                 if change != 0.0:
                     zeta += max(examples[i].norm2, dual.least_norm2) * change * change
@@ -163,12 +174,13 @@ def sdca_aggressive(
         refused += zeta > 0.0 and not accepted
         beta = beta**gamma * rho ** (1.0 - gamma)
         for k in range(b):
+            if not moved[k]:
+                continue
             i = sampler.order[start + k]
-            change = new[k] - examples[i].alpha
             rows.flush(i, dual.unit if accepted else 0.0, delta, w)
-            if accepted and change != 0.0:
+            if accepted:
+                averaging.note(i, new[k] - examples[i].alpha)
                 examples[i].alpha = new[k]
-                averaging.note(i, change)
         if sampler.epoch_is_over(watch.visited[0]) and watch.finish(sampler, target):
             return done + 1, True, beta, refused
     return iterations, False, beta, refused
@@ -206,6 +218,9 @@ def pegasos(
             averaging.observe_primal(scale, v)
         for k in range(b):
             i = sampler.order[start + k]
+            rows.expect(sampler.order, start + k)
+            if start + k + ROWS_AHEAD < sampler.order.size:
+                prefetch(examples, sampler.order[start + k + ROWS_AHEAD])
             sign = np.copysign(1.0, examples[i].signed_weight)
             chi[k] = -loss.subgradient(sign * scale * rows.dot(i, v) - examples[i].offset)
         for k in range(b):
@@ -270,8 +285,9 @@ def _run_sdca(
     response, new = np.empty(sampler.batch_size), np.empty(sampler.batch_size)
     if isinstance(method, Aggressive) and sampler.batch_size > 1:
         done, reached, state.beta, refused = sdca_aggressive(
-            dual, state.w, np.zeros(problem.d), response, new, sampler, state.watch,
-            state.averaging, method.gamma, method.rounds, state.beta_b, state.beta, count, goal,
+            dual, state.w, np.zeros(problem.d), response, new, np.empty(response.size, np.bool_),
+            sampler, state.watch, state.averaging, method.gamma, method.rounds, state.beta_b,
+            state.beta, count, goal,
         )  # fmt: skip
         state.refused += refused
     else:

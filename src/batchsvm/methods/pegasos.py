@@ -67,6 +67,11 @@ class PegasosState:
         """w = scale v."""
         return self.shrink / (self.problem.lam * max(self.iteration, 1))
 
+    @property
+    def iterate(self) -> np.ndarray:
+        """The last iterate."""
+        return self.scale * self.v
+
     def _relative_alpha(self, start: int, stop: int) -> np.ndarray:
         """alpha / c, before it is put into the box."""
         problem = self.problem
@@ -86,7 +91,7 @@ class PegasosState:
     def primal_point(self) -> np.ndarray:
         """w, or the average of the w's where one is kept."""
         if not self.averaging.has_mean:
-            return self.scale * self.v
+            return self.iterate
         if self.counts.size:
             return self.averaging.primal_mean()
         weights = self.problem.weights

@@ -123,6 +123,11 @@ class DualState:
             alpha = np.clip(self.averaging.mean(alpha, start, stop), loss.lower, loss.upper)
         return alpha * self.problem.weights(start, stop)
 
+    @property
+    def iterate(self) -> np.ndarray:
+        """The last iterate."""
+        return self.w
+
     def primal_point(self) -> np.ndarray:
         """The w that goes with `alpha_of`."""
         return self.problem.w_of_alpha(self.alpha_of) if self.averaging.has_mean else self.w
