@@ -11,7 +11,7 @@ import functools
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from math import inf, log
+from math import exp, inf, log
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -111,8 +111,9 @@ class Search:
         (s, before), (t, now) = self.looks[-2:]
         if now >= before:
             return COARSE if now > 2 * ACCURACY else FINE
-        slope = log(before / now) / log(t / s)
-        return float(np.clip((now / ACCURACY) ** (1 / (3 * slope)), FINE, COARSE))
+        slope = max(log(before / now) / log(t / s), 1e-9)
+        way = log(now / ACCURACY) / (3 * slope)
+        return exp(min(max(way, log(FINE)), log(COARSE)))
 
     @property
     def reached(self) -> bool:

@@ -161,9 +161,13 @@ def run_all(tasks: dict[str, tuple], kept: Kept, console: Console, workers: int)
         order = list(todo)
         Random(0).shuffle(order)  # so that the time left can be told from the time taken
         futures = {pool.submit(timed, *todo[key]): key for key in order}
-        for future in as_completed(futures):
-            kept.add(futures[future], {**where, **future.result()})
-            progress.advance(bar)
+        try:
+            for future in as_completed(futures):
+                kept.add(futures[future], {**where, **future.result()})
+                progress.advance(bar)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)  # the cells under way end, no other begins
+            raise
 
 
 def timed(function, args) -> dict[str, object]:

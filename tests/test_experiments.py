@@ -148,6 +148,7 @@ def test_a_search_looks_closely_where_it_matters():
     ("errors_at", "outcome", "last"),
     [
         (lambda t: 0.5 + 0.1 * (t % 7), "failed", 400),  # goes up and down, early to tell
+        (lambda t: 1e300 - 1e290 * t, "failed", 400),
         (lambda t: 100 / t, "unfinished", 700),  # would take 100,000
         (lambda t: 2.0 ** (-t / 90), "reached", 1000),  # slow at first, there at 897
     ],
