@@ -11,6 +11,7 @@ import batchsvm
 from batchsvm import losses, methods
 from batchsvm.losses import LOSSES
 from batchsvm.methods import METHODS
+from batchsvm.team import Threads
 from conftest import csr, toy
 from test_methods import quietly
 
@@ -203,7 +204,7 @@ def test_any_two_labels_will_do(y):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_data_is_used_in_place(dtype, index):
     sparse = csr(X, dtype, index)
-    rows = batchsvm.inputs.read_rows(sparse)
+    rows = batchsvm.inputs.read_matrix(sparse, Threads()).rows
     for view, original in [
         (rows.values, sparse.data),
         (rows.indices, sparse.indices),
@@ -213,7 +214,7 @@ def test_data_is_used_in_place(dtype, index):
     assert rows.values.dtype == dtype
     dense = X.astype(dtype)
     for form in (dense, np.asfortranarray(dense), dense[::2, ::2]):
-        assert np.shares_memory(batchsvm.inputs.read_rows(form).values, form)
+        assert np.shares_memory(batchsvm.inputs.read_matrix(form, Threads()).rows.values, form)
 
 
 def test_data_is_never_written_to():
@@ -250,7 +251,9 @@ def test_unsorted_indices_are_used_in_place():
     scrambled = sp.csr_array(
         (np.array([1.0, 2.0, 3.0, 1.0]), np.array([2, 0, 1, 0]), np.array([0, 2, 4])), shape=(2, 3)
     )
-    assert np.shares_memory(batchsvm.inputs.read_rows(scrambled).values, scrambled.data)
+    assert np.shares_memory(
+        batchsvm.inputs.read_matrix(scrambled, Threads()).rows.values, scrambled.data
+    )
     solution = batchsvm.fit(scrambled, [1, -1], lam=0.1, random_state=0)
     plain = batchsvm.fit(scrambled.toarray(), [1, -1], lam=0.1, random_state=0)
     np.testing.assert_allclose(solution.w, plain.w)
@@ -286,7 +289,7 @@ def test_a_loss_needs_a_field_a_box_with_zero_and_names_of_its_own():
         value = subgradient = conjugate = dual_step = np.abs
 
     class Taken(NamedTuple):
-        draw: float = 1.0
+        shuffle: float = 1.0
         task, lower, upper, lipschitz = "regression", -1.0, 1.0, 1.0
         value = subgradient = conjugate = dual_step = np.abs
 
@@ -297,7 +300,7 @@ def test_a_loss_needs_a_field_a_box_with_zero_and_names_of_its_own():
 
     for loss, message in [
         (Empty(), "loss Empty has no field"),
-        (Taken(), "loss Taken must not have a field named 'draw'"),
+        (Taken(), "loss Taken must not have a field named 'shuffle'"),
         (Steep(), "loss Steep must have 0 in its dual box"),
     ]:
         with pytest.raises(ValueError, match=message):

@@ -17,7 +17,7 @@ from conftest import toy
 
 LAM = 0.05
 # Pegasos converges like 1/t, and its dual point with it.
-TOL = {"pegasos": 0.1, "naive": 1e-6, "safe": 1e-6, "aggressive": 1e-6}
+TOL = {"pegasos": 0.1, "naive": 1e-6, "safe": 1e-6, "guarded": 1e-6, "aggressive": 1e-6}
 
 
 def quietly(*args, **kwargs):

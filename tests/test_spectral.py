@@ -10,8 +10,9 @@ import scipy.sparse as sp
 
 import batchsvm
 from batchsvm import spectral
-from batchsvm.inputs import read_rows
+from batchsvm.inputs import read_matrix
 from batchsvm.planning import spectral_batch_size
+from batchsvm.team import Threads
 from conftest import FORMATS, toy
 
 
@@ -62,12 +63,12 @@ def test_bounds_fail_no_more_often_than_stated(method):
 def test_lanczos_without_its_correction_is_no_bound():
     # Ritz values are below the eigenvalue; the margin is what makes a bound of them.
     X = large(600, 300)
-    rows = read_rows(X)
+    matrix = read_matrix(X, Threads())
     norms2 = np.asarray(X.multiply(X).sum(axis=1))
     for seed in range(20):
-        ritz, _ = spectral._lanczos(rows, norms2, 6, np.random.default_rng(seed))
+        ritz, _ = spectral._lanczos(matrix, norms2, 6, np.random.default_rng(seed))
         assert ritz / 600 <= exact(X) * (1 + 1e-12)
-    slow, _ = spectral._lanczos(rows, norms2, 1, np.random.default_rng(0))
+    slow, _ = spectral._lanczos(matrix, norms2, 1, np.random.default_rng(0))
     assert slow / 600 < 0.9 * exact(X)
 
 

@@ -17,6 +17,7 @@ from batchsvm import train
 from batchsvm.losses import LOSSES
 from batchsvm.methods import METHODS, Safe
 from batchsvm.solution import Status
+from batchsvm.team import Threads
 from conftest import toy
 from test_methods import LAM, quietly
 
@@ -342,10 +343,11 @@ def test_the_work_of_an_iteration_does_not_grow_with_the_columns():
     data.resize((40, d))
     y = np.where(np.arange(40) % 2, 1.0, -1.0)
     for method in (Safe(), Aggressive()):
-        problem = make_problem(batchsvm.inputs.read_rows(data), y, LOSSES["hinge"](), 0.01)
+        matrix = batchsvm.inputs.read_matrix(data, Threads())
+        problem = make_problem(matrix, y, LOSSES["hinge"](), 0.01)
         state = start_dual(method, problem, 4, 2.0, None, None)
         state.w[30:] = np.nan  # any pass over all of w would spread this
-        cpu.run(problem, method, state, make_sampler("permutation", 40, 4, 0), 50, 0.0)
+        cpu.Engine(problem, method, state, make_sampler("permutation", 40, 4, 0)).run(50, 0.0)
         assert np.isfinite(state.w[:30]).all()
         assert np.isfinite(problem.examples["alpha"]).all()
         assert np.isnan(state.w[30:]).all()

@@ -11,10 +11,11 @@ import numpy as np
 from batchsvm import inputs
 from batchsvm.certificate import Certificate, certify_point
 from batchsvm.engines import ENGINES
+from batchsvm.layout import lay_out
 from batchsvm.losses import Loss
 from batchsvm.methods import (
-    Aggressive,
     DualMethod,
+    Guarded,
     Method,
     Naive,
     Pegasos,
@@ -23,7 +24,6 @@ from batchsvm.methods import (
 )
 from batchsvm.planning import Plan, make_plan
 from batchsvm.problem import Problem
-from batchsvm.rows import all_norms2
 from batchsvm.sampling import make_sampler
 from batchsvm.solution import Solution, Status
 from batchsvm.spectral import (
@@ -34,6 +34,7 @@ from batchsvm.spectral import (
     beta_b,
     measure_sigma2,
 )
+from batchsvm.team import Threads
 from batchsvm.train import Callback, Run
 
 
@@ -130,25 +131,29 @@ def fit(
     inputs.choice("engine", engine, ENGINES)
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be callable or None, not {callback!r}")
-    rows = inputs.read_rows(X)
-    n = rows.shape[0]
-    if batch_size != "auto":
-        inputs.whole("batch_size", batch_size, 1, n, f"'auto' or an integer from 1 to n = {n}")
-    radius = float(chosen.radius) if isinstance(chosen, Pegasos) else inf
-    problem, classes = inputs.read_problem(rows, y, loss, lam, sample_weight, radius)
-    alpha = _read_initial(initial, problem)
-    chosen, plan = _settle(problem, chosen, batch_size, tol, seed)
-    b = plan.batch_size
+    with Threads(jobs) as threads:
+        matrix = inputs.read_matrix(X, threads)
+        n = matrix.n
+        if batch_size != "auto":
+            words = f"'auto' or an integer from 1 to n = {n}"
+            inputs.whole("batch_size", batch_size, 1, n, words)
+        radius = float(chosen.radius) if isinstance(chosen, Pegasos) else inf
+        problem, classes = inputs.read_problem(matrix, y, loss, lam, sample_weight, radius)
+        alpha = _read_initial(initial, problem)
+        chosen, plan = _settle(problem, chosen, batch_size, tol, seed)
+        b = plan.batch_size
 
-    sampler = make_sampler(chosen.sampling, n, b, seed)
-    state: Any
-    if isinstance(chosen, Pegasos):
-        state = start_pegasos(problem, b, averaging, alpha)
-    else:
-        beta = beta_b(b, n, plan.sigma2)
-        state = start_dual(chosen, problem, b, beta, averaging, alpha)
-    run = Run(problem, chosen, state, sampler, ENGINES[engine], tol, jobs, callback)
-    certificate = run.train(ceil(max_epochs * n / b), alpha is not None, asked)
+        state: Any
+        if isinstance(chosen, Pegasos):
+            state = start_pegasos(problem, b, averaging, alpha, plan.workers)
+            skips = False
+        else:
+            beta = beta_b(b, n, plan.sigma2)
+            state = start_dual(chosen, problem, b, beta, averaging, alpha, plan.workers)
+            skips = state.watch.skips
+        sampler = make_sampler(chosen.sampling, n, b, seed, skips)
+        run = Run(problem, state, ENGINES[engine](problem, chosen, state, sampler), tol, callback)
+        certificate = run.train(ceil(max_epochs * n / b), alpha is not None, asked)
     solution = Solution(
         run.w, run.alpha, certificate, run.history(), run.status, plan, classes, loss, lam,
         chosen, b,
@@ -186,17 +191,17 @@ def certify(
     jobs = inputs.read_jobs(n_jobs)
     if radius != inf:
         radius = inputs.number("radius", radius, "a finite positive number", 0.0)
-    rows = inputs.read_rows(X)
-    n, d = rows.shape
-    w = inputs.read_vector("w", w, d)
-    alpha = inputs.read_vector("alpha", alpha, n)
-    if np.linalg.norm(w) > radius * (1 + 1e-9):
-        raise ValueError(
-            f"w must have norm at most radius = {radius!r}, not {float(np.linalg.norm(w))!r}"
-        )
-    problem, _ = inputs.read_problem(rows, y, loss, lam, sample_weight, radius)
-    alpha = inputs.read_alpha(alpha, problem)
-    return certify_point(problem, w, lambda start, stop: alpha[start:stop], jobs)
+    with Threads(jobs) as threads:
+        matrix = inputs.read_matrix(X, threads)
+        w = inputs.read_vector("w", w, matrix.d)
+        alpha = inputs.read_vector("alpha", alpha, matrix.n)
+        if np.linalg.norm(w) > radius * (1 + 1e-9):
+            raise ValueError(
+                f"w must have norm at most radius = {radius!r}, not {float(np.linalg.norm(w))!r}"
+            )
+        problem, _ = inputs.read_problem(matrix, y, loss, lam, sample_weight, radius)
+        alpha = inputs.read_alpha(alpha, problem)
+        return certify_point(problem, w, lambda start, stop: alpha[start:stop])
 
 
 def sigma2(
@@ -206,6 +211,7 @@ def sigma2(
     normalize: bool = True,
     sampled_rows: int = SAMPLED_ROWS,
     failure_probability: float = FAILURE_PROBABILITY,
+    n_jobs: int | None = 1,
     random_state: Any = 0,
 ) -> Sigma2:
     """An upper bound on sigma^2 = ||X||^2 / n, rows scaled to unit norm.
@@ -237,15 +243,15 @@ def sigma2(
     words = "strictly between 0 and 1"
     inputs.number("failure_probability", failure_probability, words, 0.0, 1.0)
     rng = np.random.default_rng(inputs.read_seed(random_state))
-    rows = inputs.read_rows(X)
     inputs.whole("sampled_rows", sampled_rows, 1, 2**62, "a positive integer")
-    norms2 = np.empty(rows.shape[0])
-    all_norms2(rows, norms2)
-    inputs.refuse_infinite(rows, norms2)
-    if not normalize:
-        _refuse_long_rows(norms2, "normalize=True")
-        norms2[:] = 1.0
-    return measure_sigma2(rows, norms2, method, rng, sampled_rows, failure_probability)
+    with Threads(inputs.read_jobs(n_jobs)) as threads:
+        matrix = inputs.read_matrix(X, threads)
+        norms2 = matrix.norms2()
+        inputs.refuse_infinite(matrix.rows, norms2)
+        if not normalize:
+            _refuse_long_rows(norms2, "normalize=True")
+            norms2[:] = 1.0
+        return measure_sigma2(matrix, norms2, method, rng, sampled_rows, failure_probability)
 
 
 def plan(
@@ -256,6 +262,7 @@ def plan(
     loss: str | Loss = "hinge",
     *,
     sigma2: float | None = None,
+    n_jobs: int | None = 1,
 ) -> Plan:
     """What batches can bring on this data: sigma^2, a table of batch sizes, a choice.
 
@@ -273,47 +280,39 @@ def plan(
     tol = inputs.number("tol", tol, "a finite number that is not negative", -1e-300)
     if sigma2 is not None:
         inputs.number("sigma2", sigma2, "between 0 and 1, or None", 0.0, 1.0 + 1e-9)
-    rows = inputs.read_rows(X)
-    if y is None:
-        if loss.task == "regression":
-            raise ValueError("y must be given for a regression loss, since P(0) depends on it")
-        y = np.ones(rows.shape[0])
-    problem, _ = inputs.read_problem(rows, y, loss, lam)
-    return make_plan(problem, tol, _sigma2_for(problem, "auto", sigma2, seed=0))
+    with Threads(inputs.read_jobs(n_jobs)) as threads:
+        matrix = inputs.read_matrix(X, threads)
+        if y is None:
+            if loss.task == "regression":
+                raise ValueError("y must be given for a regression loss, since P(0) depends on it")
+            y = np.ones(matrix.n)
+        problem, _ = inputs.read_problem(matrix, y, loss, lam)
+        return make_plan(problem, tol, _sigma2_for(problem, "auto", sigma2, seed=0))
 
 
 def _sigma2_for(problem: Problem, how: str, known: float | None, seed: int) -> Sigma2:
     if known is not None:
         return known if isinstance(known, Sigma2) else Sigma2(known, "given")
     rng = np.random.default_rng(seed)
-    return measure_sigma2(problem.rows, problem.examples["norm2"], how, rng)
+    return measure_sigma2(problem.matrix, problem.examples["norm2"], how, rng)
 
 
 def _settle(
     problem: Problem, method: Method | None, batch_size: int | str, tol: float, seed: int
 ) -> tuple[Method, Plan]:
     """Put a method and a batch size in the place of "auto"."""
-    choice: tuple[int, str] | None = None
-    if batch_size != "auto":
-        choice = int(batch_size), "as asked for"
-    elif method is None:
-        choice = (
-            1,
-            (
-                "one thread runs the iterations, and rows seen one after another need the fewest"
-                " visits; batches pay where they run in parallel"
-            ),
-        )
-    method = method or Aggressive()
-    serial = choice is not None and choice[0] == 1
+    layout = lay_out(problem.matrix, method, batch_size)
+    method = layout.method
+    serial = layout.batch_size == 1
     known = method.sigma2
     if isinstance(method, DualMethod) and method.step == "literal":
         _refuse_long_rows(problem.examples["norm2"], 'step="general"')
         if known is None and not serial:  # the paper's own sigma^2, of the rows as they are
             ones, rng = np.ones(problem.n), np.random.default_rng(seed)
-            known = measure_sigma2(problem.rows, ones, rng=rng)
-    found = _sigma2_for(problem, "estimate" if serial else "auto", known, seed)
-    plan = make_plan(problem, tol, found, choice)
+            known = measure_sigma2(problem.matrix, ones, rng=rng)
+    quick = serial or isinstance(method, Guarded)  # nothing depends on it but the plan
+    found = _sigma2_for(problem, "estimate" if quick else "auto", known, seed)
+    plan = make_plan(problem, tol, found, layout)
     if isinstance(method, DualMethod) and method.sampling == "replacement" and plan.batch_size > 1:
         raise ValueError(
             'sampling must be "permutation" or "subsets" for a dual method with batch_size > 1,'

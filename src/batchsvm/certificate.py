@@ -9,12 +9,12 @@ whatever the type of the data.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import fsum, inf, log2
 
 import numpy as np
 
+from batchsvm.matrix import norm
 from batchsvm.problem import Problem
 from batchsvm.rows import add_rows, products
 
@@ -74,39 +74,35 @@ class _Sums:
     support_vectors: int = 0
 
 
-def certify_point(problem: Problem, w: np.ndarray, alpha_of: AlphaOf, jobs: int = 1) -> Certificate:
+def certify_point(problem: Problem, w: np.ndarray, alpha_of: AlphaOf) -> Certificate:
     """The certificate of (w, alpha); `alpha_of(start, stop)` gives a block of alpha.
 
     Raises CertificateError if the gap is below minus its rounding error.
     """
     blocks = problem.blocks()
-    shares = [blocks[k::jobs] for k in range(min(jobs, len(blocks)))]
-    if len(shares) == 1:
-        parts = [_pass(problem, w, alpha_of, blocks)]
-    else:
-        with ThreadPoolExecutor(len(shares)) as threads:
-            parts = list(threads.map(lambda share: _pass(problem, w, alpha_of, share), shares))
-    v = parts[0][1]
-    for _, other in parts[1:]:
-        v += other
-    return _assemble(problem, w, [sums for sums, _ in parts], v)
+    # Two passes are faster than one that keeps both v and w in the cache.
+    v = problem.combination(alpha_of)
+    sums = problem.matrix.threads.together(
+        lambda team: _pass(problem, w, alpha_of, blocks[team.rank :: team.size])
+    )
+    return _assemble(problem, w, sums, v)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # _assemble looks for overflow
 def _pass(
     problem: Problem, w: np.ndarray, alpha_of: AlphaOf, blocks: list[tuple[int, int]]
-) -> tuple[_Sums, np.ndarray]:
-    """Sums over some blocks of rows, and v = sum alpha_i s_i x_i over them."""
+) -> _Sums:
+    """Sums over some blocks of rows."""
     loss = problem.loss
-    total, v = _Sums(), np.zeros(problem.d)
-    # Two passes are faster than one that keeps both v and w in the cache.
-    for start, stop in blocks:
-        add_rows(problem.rows, start, alpha_of(start, stop) * problem.signs(start, stop), v)
+    total = _Sums()
     for start, stop in blocks:
         block = slice(start, stop)
         alpha = alpha_of(start, stop)
         weight, sign = problem.weights(start, stop), problem.signs(start, stop)
-        offset, norm = problem.examples["offset"][block], np.sqrt(problem.examples["norm2"][block])
+        offset, length = (
+            problem.examples["offset"][block],
+            np.sqrt(problem.examples["norm2"][block]),
+        )
         response = np.empty(stop - start)
         products(problem.rows, start, w, response)
         response = sign * response - offset
@@ -118,16 +114,16 @@ def _pass(
         total.losses += float(losses.sum())
         total.duals += float((linear - conjugates).sum())
         total.magnitude += float((losses + np.abs(conjugates) + np.abs(linear)).sum())
-        total.sensitivity += float((weight * np.abs(loss.subgradient(response))) @ norm)
-        total.pull += float(np.abs(alpha) @ norm)
+        total.sensitivity += float((weight * np.abs(loss.subgradient(response))) @ length)
+        total.pull += float(np.abs(alpha) @ length)
         total.support_vectors += int(np.count_nonzero(alpha))
-    return total, v
+    return total
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def _assemble(problem: Problem, w: np.ndarray, sums: list[_Sums], v: np.ndarray) -> Certificate:
     weight, lam = problem.total_weight, problem.lam
-    norm_w, norm_v = float(np.linalg.norm(w)), float(np.linalg.norm(v)) / weight
+    norm_w, norm_v = norm(w), norm(v) / weight
     primal = fsum(s.losses for s in sums) / weight + lam / 2 * norm_w * norm_w
     dual = fsum(s.duals for s in sums) / weight - _regulariser_conjugate(problem, norm_v)
     at_zero = problem.primal_at_zero
@@ -162,6 +158,7 @@ def _assemble(problem: Problem, w: np.ndarray, sums: list[_Sums], v: np.ndarray)
 def certify_nothing(problem: Problem, w: np.ndarray, alpha_of: AlphaOf) -> None:
     """Pass over no rows at all, which compiles what a pass needs."""
     _pass(problem, w, alpha_of, [(0, 0)])
+    add_rows(problem.matrix.parts[0], 0, np.empty(0), w)
 
 
 def certify_zero(problem: Problem) -> Certificate:

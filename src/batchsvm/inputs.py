@@ -18,10 +18,12 @@ import scipy.sparse
 
 from batchsvm.compiled import STRUCT_METHODS
 from batchsvm.losses import LOSSES, Loss
+from batchsvm.matrix import Matrix
 from batchsvm.methods import AVERAGINGS, METHODS, STEPS, Aggressive, Method, Pegasos
 from batchsvm.problem import Problem, make_problem
 from batchsvm.rows import CSR, Dense, Rows, indices_are_distinct, indices_increase, unsigned
 from batchsvm.sampling import SAMPLINGS
+from batchsvm.team import Threads
 
 _LOSS_NEEDS = (
     "task", "lower", "upper", "lipschitz", "value", "subgradient", "conjugate", "dual_step",
@@ -175,10 +177,15 @@ def read_seed(random_state: Any) -> int:
     return whole("random_state", random_state, 0, 2**64 - 1, words)
 
 
-def read_rows(X: Any) -> Rows:
+def read_matrix(X: Any, threads: Threads) -> Matrix:
+    """X, checked, with the threads that pass over it."""
+    return Matrix(_read_rows(X, threads), threads)
+
+
+def _read_rows(X: Any, threads: Threads) -> Rows:
     """A view of dense or CSR data in float32 or float64; other formats are converted."""
     if scipy.sparse.issparse(X):
-        return _read_csr(X)
+        return _read_csr(X, threads)
     converted = not hasattr(X, "dtype")  # a list has no format to complain about
     try:
         values = np.asarray(X)
@@ -199,7 +206,7 @@ def read_rows(X: Any) -> Rows:
     return Dense(values)
 
 
-def _read_csr(X: Any) -> CSR:
+def _read_csr(X: Any, threads: Threads) -> CSR:
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions, not shape {X.shape}")
     _refuse_empty(X.shape)
@@ -212,10 +219,14 @@ def _read_csr(X: Any) -> CSR:
         _tell_conversion("X", X.format.upper(), "CSR")
         X = X.tocsr()
     indices, starts = unsigned(X.indices), unsigned(X.indptr)
-    if not (
-        indices_increase(indices, starts, X.shape[1])
-        or indices_are_distinct(indices, starts, np.full(X.shape[1], -1))
-    ):
+    increasing = all(
+        threads.together(
+            lambda team: indices_increase(
+                indices, starts, X.shape[1], *team.portion(starts.size - 1)
+            )
+        )
+    )
+    if not (increasing or indices_are_distinct(indices, starts, np.full(X.shape[1], -1))):
         try:
             X.check_format(full_check=True)
         except ValueError as error:
@@ -223,8 +234,8 @@ def _read_csr(X: Any) -> CSR:
         _tell_conversion("X", "CSR with repeated indices", "canonical CSR")
         X = X.copy()
         X.sum_duplicates()
-        indices, starts = unsigned(X.indices), unsigned(X.indptr)
-    return CSR(X.data, indices, starts, X.shape[1])
+        indices, starts, increasing = unsigned(X.indices), unsigned(X.indptr), True
+    return CSR(X.data, indices, starts, X.shape[1], increasing)
 
 
 def _refuse_empty(shape: tuple[int, ...]) -> None:
@@ -341,13 +352,18 @@ def read_vector(parameter: str, value: Any, size: int) -> np.ndarray:
 
 
 def read_problem(
-    rows: Rows, y: Any, loss: Loss, lam: float, sample_weight: Any = None, radius: float = np.inf
+    matrix: Matrix,
+    y: Any,
+    loss: Loss,
+    lam: float,
+    sample_weight: Any = None,
+    radius: float = np.inf,
 ) -> tuple[Problem, np.ndarray | None]:
     """The problem that all these make, and the classes of y."""
-    target, classes = read_targets(y, rows.shape[0], loss)
-    weights = read_weights(sample_weight, rows.shape[0])
-    problem = make_problem(rows, target, loss, lam, weights, radius)
-    refuse_infinite(rows, problem.examples["norm2"])
+    target, classes = read_targets(y, matrix.n, loss)
+    weights = read_weights(sample_weight, matrix.n)
+    problem = make_problem(matrix, target, loss, lam, weights, radius)
+    refuse_infinite(matrix.rows, problem.examples["norm2"])
     return problem, classes
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from math import inf, isnan
 from typing import NamedTuple
 
+from batchsvm.layout import Layout
 from batchsvm.problem import Problem
 from batchsvm.spectral import Sigma2, beta_b
 from batchsvm.theory import pegasos_iterations, sdca_iterations
@@ -37,6 +38,8 @@ class Plan:
         Upper bound on the spectral norm of the rows scaled to unit norm.
     batch_size : int
         The batch size chosen.
+    workers : int
+        The threads that run the iterations.
     reason : str
         Why, in words.
     table : list of PlanRow
@@ -49,6 +52,7 @@ class Plan:
     tol: float
     sigma2: Sigma2
     batch_size: int
+    workers: int
     reason: str
     table: list[PlanRow] = field(repr=False)
 
@@ -59,7 +63,7 @@ class Plan:
             f"{self.n:,} rows x {self.d:,} columns, lam = {self.lam:g}, tol = {self.tol:g}",
             f"sigma^2 {relation} {self.sigma2:.4g} ({self.sigma2.how}): about"
             f" {1 / self.sigma2:.3g} rows fit into a batch before they get in each other's way",
-            f"batch size {self.batch_size}: {self.reason}",
+            f"batch size {self.batch_size}, {_threads(self.workers)}: {self.reason}",
             "The iterations that Theorems 1 and 2 promise, in the worst case:",
             f"{'b':>9} {'beta_b':>9} {'speed-up':>9} {'Pegasos T':>12}"
             f" {'SDCA t0':>10} {'T0':>12} {'T':>12}",
@@ -75,6 +79,10 @@ class Plan:
         return "\n".join(lines)
 
 
+def _threads(workers: int) -> str:
+    return "one thread" if workers == 1 else f"{workers} threads"
+
+
 def spectral_batch_size(n: int, sigma2: float) -> int:
     """The largest b with beta_b <= 2: about 1/sigma^2, the end of linear speed-up (Section 3)."""
     if n * sigma2 <= 1:
@@ -82,23 +90,23 @@ def spectral_batch_size(n: int, sigma2: float) -> int:
     return int(min(n, max(1.0, 1.0 + (n - 1) / (n * sigma2 - 1))))
 
 
-def make_plan(
-    problem: Problem, tol: float, sigma2: Sigma2, choice: tuple[int, str] | None = None
-) -> Plan:
-    """The plan; `choice` is a batch size settled elsewhere, with its reason."""
+def make_plan(problem: Problem, tol: float, sigma2: Sigma2, layout: Layout | None = None) -> Plan:
+    """The plan; without a layout, or one that leaves it open, sigma^2 says the batch size."""
     n, lam, loss = problem.n, problem.lam, problem.loss
-    if choice is None:
-        b = spectral_batch_size(n, sigma2)
-        choice = (
-            b,
-            (
-                f"the largest with beta_b <= 2, so that a batch does the work of"
-                f" {b / beta_b(b, n, sigma2):.3g} serial steps"
-                if b > 1
-                else "the rows are nearly collinear, and larger batches would repeat one step"
-            ),
+    size, workers, reason = (layout.batch_size, layout.workers, layout.reason) if layout else (
+        None, 1, ""
+    )  # fmt: skip
+    if size is None:
+        size = spectral_batch_size(n, sigma2)
+        words = (
+            f"the largest with beta_b <= 2, so that a batch does the work of"
+            f" {size / beta_b(size, n, sigma2):.3g} serial steps"
+            if size > 1
+            else "the rows are nearly collinear, and larger batches would repeat one step"
         )
-    sizes = {1 << k for k in range(n.bit_length()) if 1 << k <= n} | {n, choice[0]}
+        reason = f"{words}; {reason}" if reason else words
+    workers = workers if size > 1 else 1
+    sizes = {1 << k for k in range(n.bit_length()) if 1 << k <= n} | {n, size}
     eps, R2 = tol * problem.primal_at_zero, problem.radius2
     table = []
     for b in sorted(sizes):
@@ -106,4 +114,4 @@ def make_plan(
         pegasos_T = pegasos_iterations(beta, b, lam, eps, loss, R2)
         counts = sdca_iterations(beta, b, n, lam, eps, loss, R2, problem.primal_at_zero)
         table.append(PlanRow(b, beta, b / beta, pegasos_T, *counts))
-    return Plan(n, problem.d, lam, tol, sigma2, *choice, table)
+    return Plan(n, problem.d, lam, tol, sigma2, size, workers, reason, table)

@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from batchsvm.losses import Loss
-from batchsvm.rows import BLOCK, Rows, add_rows, all_norms2
+from batchsvm.matrix import Matrix
+from batchsvm.rows import Rows
 
 # What a kernel reads of an example, side by side in memory: half a cache line.
 EXAMPLE = np.dtype(
@@ -40,7 +41,7 @@ EXAMPLE = np.dtype(
 class Problem:
     """Rows, targets, weights, loss and lam: all that P and D are made of."""
 
-    rows: Rows
+    matrix: Matrix = field(repr=False)
     examples: np.ndarray = field(repr=False)
     loss: Loss
     lam: float
@@ -48,12 +49,16 @@ class Problem:
     radius: float = np.inf
 
     @property
+    def rows(self) -> Rows:
+        return self.matrix.rows
+
+    @property
     def n(self) -> int:
-        return self.rows.shape[0]
+        return self.matrix.n
 
     @property
     def d(self) -> int:
-        return self.rows.shape[1]
+        return self.matrix.d
 
     def weights(self, start: int, stop: int) -> np.ndarray:
         return np.abs(self.examples["signed_weight"][start:stop])
@@ -63,7 +68,7 @@ class Problem:
 
     def blocks(self) -> list[tuple[int, int]]:
         """The rows in blocks of bounded size, as (start, stop)."""
-        return [(start, min(start + BLOCK, self.n)) for start in range(0, self.n, BLOCK)]
+        return self.matrix.blocks()
 
     @cached_property
     def primal_at_zero(self) -> float:
@@ -110,17 +115,21 @@ class Problem:
         norm = np.linalg.norm(w) if np.isfinite(self.radius) else 0.0
         return w * (self.radius / norm) if norm > self.radius else w
 
+    def combination(self, alpha_of: Any) -> np.ndarray:
+        """sum_i alpha_i s_i x_i, from scratch; `alpha_of(start, stop)` gives a block of alpha."""
+        return self.matrix.combination(
+            lambda start, stop: alpha_of(start, stop) * self.signs(start, stop)
+        )
+
     def w_of_alpha(self, alpha_of: Any) -> np.ndarray:
-        """w(alpha), from scratch; `alpha_of(start, stop)` gives a block of alpha."""
-        w = np.zeros(self.d)
-        for start, stop in self.blocks():
-            add_rows(self.rows, start, alpha_of(start, stop) * self.signs(start, stop), w)
+        """w(alpha), from scratch."""
+        w = self.combination(alpha_of)
         w /= self.lam * self.total_weight
         return w
 
 
 def make_problem(
-    rows: Rows,
+    matrix: Matrix,
     y: np.ndarray,
     loss: Loss,
     lam: float,
@@ -128,11 +137,11 @@ def make_problem(
     radius: float = np.inf,
 ) -> Problem:
     """A problem from checked input; y is -1 or +1 for a classification loss."""
-    examples = np.zeros(rows.shape[0], EXAMPLE)
+    examples = np.zeros(matrix.n, EXAMPLE)
     classification = loss.task == "classification"
     signs = y if classification else 1.0
     examples["signed_weight"] = signs if weights is None else np.copysign(weights, signs)
     examples["offset"] = 0.0 if classification else y
-    all_norms2(rows, examples["norm2"])
-    total = float(rows.shape[0] if weights is None else weights.sum())
-    return Problem(rows, examples, loss, lam, total, radius)
+    matrix.norms2(examples["norm2"])
+    total = float(matrix.n if weights is None else weights.sum())
+    return Problem(matrix, examples, loss, lam, total, radius)

@@ -1,6 +1,7 @@
 """The rows x_i of the data as kernels see them: views of what the user passed, no copies.
 
-`Dense` and `CSR` answer to the same methods, so that a kernel is written once:
+`Dense` and `CSR`, and the same rows cut down to some of their columns (`parts.py`), answer
+to the same methods, so that a kernel is written once:
 
     dot(i, w)              <x_i, w>
     add(i, c, w)           w += c x_i
@@ -8,6 +9,7 @@
     flush(i, c, v, w)      on the support of x_i: w += c v, then v = 0
     add_absolute(i, c, v)  v += |c x_i|, and returns the sum of |c x_i|
     norm2(i)               ||x_i||^2
+    span(i)                where the entries of x_i start and end
     expect(order, k)       row order[k] is being visited: fetch those that come next
 
 Sums are kept in float64 whatever the type of the values.
@@ -22,8 +24,6 @@ import scipy.sparse
 
 from batchsvm.compiled import Kernel, struct_method
 from batchsvm.prefetch import ROWS_AHEAD, prefetch
-
-BLOCK = 8192  # rows handled at a time by passes that need room for each row
 
 
 @struct_method
@@ -51,6 +51,10 @@ def norm2(self, i): ...
 
 
 @struct_method
+def span(self, i): ...
+
+
+@struct_method
 def expect(self, order, k): ...
 
 
@@ -71,19 +75,25 @@ class Dense(NamedTuple):
     def longest(self) -> int:
         return self.values.shape[1]
 
+    def span(self, i):
+        return 0, self.values.shape[1]
+
     def dot(self, i, w):
+        start, stop = self.span(i)
         total = 0.0
-        for j in range(w.size):
+        for j in range(start, stop):
             total += self.values[i, j] * w[j]
         return total
 
     def add(self, i, c, w):
-        for j in range(w.size):
+        start, stop = self.span(i)
+        for j in range(start, stop):
             w[j] += c * self.values[i, j]
 
     def add_norm2(self, i, c, v):
+        start, stop = self.span(i)
         change = 0.0
-        for j in range(v.size):
+        for j in range(start, stop):
             old = v[j]
             increment = c * self.values[i, j]
             v[j] = old + increment
@@ -91,7 +101,8 @@ class Dense(NamedTuple):
         return change
 
     def flush(self, i, c, v, w):
-        for j in range(w.size):
+        start, stop = self.span(i)
+        for j in range(start, stop):
             w[j] += c * v[j]
             v[j] = 0.0
 
@@ -125,6 +136,7 @@ class CSR(NamedTuple):
     indices: np.ndarray
     starts: np.ndarray
     columns: int
+    increasing: bool = True  # whether the indices of each row increase
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -138,19 +150,25 @@ class CSR(NamedTuple):
     def longest(self) -> int:
         return longest_row(self.starts)
 
+    def span(self, i):
+        return self.starts[i], self.starts[i + 1]
+
     def dot(self, i, w):
+        start, stop = self.span(i)
         total = 0.0
-        for k in range(self.starts[i], self.starts[i + 1]):
+        for k in range(start, stop):
             total += self.values[k] * w[self.indices[k]]
         return total
 
     def add(self, i, c, w):
-        for k in range(self.starts[i], self.starts[i + 1]):
+        start, stop = self.span(i)
+        for k in range(start, stop):
             w[self.indices[k]] += c * self.values[k]
 
     def add_norm2(self, i, c, v):
+        start, stop = self.span(i)
         change = 0.0
-        for k in range(self.starts[i], self.starts[i + 1]):
+        for k in range(start, stop):
             old = v[self.indices[k]]
             increment = c * self.values[k]
             v[self.indices[k]] = old + increment
@@ -158,7 +176,8 @@ class CSR(NamedTuple):
         return change
 
     def flush(self, i, c, v, w):
-        for k in range(self.starts[i], self.starts[i + 1]):
+        start, stop = self.span(i)
+        for k in range(start, stop):
             w[self.indices[k]] += c * v[self.indices[k]]
             v[self.indices[k]] = 0.0
 
@@ -180,21 +199,21 @@ class CSR(NamedTuple):
         if k + 2 * ROWS_AHEAD < order.size:
             prefetch(self.starts, order[k + 2 * ROWS_AHEAD])
             # Two cache lines of each; the hardware sees the rest of a long row coming.
-            first = np.int64(self.starts[order[k + ROWS_AHEAD]])
-            prefetch(self.values, first)
-            prefetch(self.values, first + 64 // self.values.itemsize)
-            prefetch(self.indices, first)
-            prefetch(self.indices, first + 64 // self.indices.itemsize)
+            start = np.int64(self.span(order[k + ROWS_AHEAD])[0])
+            prefetch(self.values, start)
+            prefetch(self.values, start + 64 // self.values.itemsize)
+            prefetch(self.indices, start)
+            prefetch(self.indices, start + 64 // self.indices.itemsize)
 
 
 Rows = Dense | CSR
 
 
 @Kernel
-def all_norms2(rows, out):
-    """||x_i||^2 of every row; not finite where the row is not."""
-    for i in range(out.size):
-        out[i] = rows.norm2(i)
+def some_norms2(rows, start, out):
+    """||x_i||^2 of a block of rows; not finite where the row is not."""
+    for k in range(out.size):
+        out[k] = rows.norm2(start + k)
 
 
 @Kernel
@@ -207,9 +226,10 @@ def longest_row(starts):
 
 
 @Kernel
-def indices_increase(indices, starts, columns):
-    """Whether starts grow, and each row's indices increase strictly and are below `columns`."""
-    for i in range(starts.size - 1):
+def indices_increase(indices, starts, columns, begin, end):
+    """Whether, in rows from `begin` to `end`, starts grow, and indices increase strictly and
+    are below `columns`."""
+    for i in range(begin, end):
         if starts[i + 1] < starts[i] or starts[i + 1] > indices.size:
             return False
         previous = np.int64(-1)
@@ -251,24 +271,6 @@ def add_rows(rows, start, coefficients, v):
 
 
 @Kernel
-def column_gram_times(rows, scale, v, out):
-    """out += X~'X~ v in one pass, X~ being X with row i multiplied by scale[i]."""
-    for i in range(scale.size):
-        rows.add(i, scale[i] * scale[i] * rows.dot(i, v), out)
-
-
-@Kernel
-def row_gram_times(rows, scale, v, room, out):
-    """out = X~X~' v; `room` is a zero vector of length d, and is left zero."""
-    for i in range(scale.size):
-        rows.add(i, scale[i] * v[i], room)
-    for i in range(scale.size):
-        out[i] = scale[i] * rows.dot(i, room)
-    for i in range(scale.size):
-        rows.flush(i, 0.0, room, room)
-
-
-@Kernel
 def absolute_sums(rows, scale, columns):
     """Add the column sums of |X~| to `columns`; returns the largest row sum of |X~|."""
     largest = 0.0
@@ -304,4 +306,4 @@ def row_block(rows: Rows, order: np.ndarray) -> Rows:
     ends = np.cumsum(counts)
     inside = np.arange(ends[-1]) + np.repeat(starts[order] - (ends - counts), counts)
     new_starts = np.concatenate([[0], ends]).astype(rows.starts.dtype)
-    return CSR(rows.values[inside], rows.indices[inside], new_starts, rows.columns)
+    return CSR(rows.values[inside], rows.indices[inside], new_starts, rows.columns, rows.increasing)

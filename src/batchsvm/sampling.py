@@ -10,7 +10,7 @@ Three ways to draw b of n rows:
 
 The first two are the same Fisher-Yates shuffle, O(b) a batch: a subset shuffles the first
 b places of the pool each time, a permutation all of it once an epoch, so that the rows to
-come are known.  Rows can be left out of a permutation until they are restored.
+come are known.  Rows can be left out of permutations until they are restored.
 """
 
 from __future__ import annotations
@@ -34,33 +34,33 @@ def uniform(self): ...
 
 
 @struct_method
-def draw(self): ...
+def is_spent(self, start): ...
 
 
 @struct_method
-def epoch_is_over(self, visited): ...
+def shuffle(self): ...
 
 
 @struct_method
-def keep_row(self, k): ...
+def epoch_is_over(self, start, visited): ...
 
 
 @struct_method
-def leave_out_the_others(self): ...
-
-
-@struct_method
-def restore(self): ...
+def end_epoch(self, start, skips, restores): ...
 
 
 class Sampler(NamedTuple):
-    """A stream of batches; `draw()` returns where in `order` the next batch starts."""
+    """A stream of batches: order[start : start + batch_size], then the next one.
+
+    When `is_spent(start)`, a `shuffle()` comes first, and start is 0 again.
+    """
 
     order: np.ndarray
     state: np.ndarray  # of the random generator: one uint64
-    position: np.ndarray  # where the next batch of a permutation starts: one integer
+    position: np.ndarray  # where the next batch starts: one integer
+    visited: np.ndarray  # rows drawn in the epoch under way: one integer
     active: np.ndarray  # how many rows at the front of `order` take part: one integer
-    kept: np.ndarray  # how many of these will take part in the next epoch: one integer
+    keep: np.ndarray  # for each row, whether it stays for the next epoch
     n: int
     batch_size: int
     restarts: bool
@@ -75,58 +75,61 @@ class Sampler(NamedTuple):
         z = z ^ (z >> np.uint64(31))
         return (z >> np.uint64(11)) * _TO_UNIT
 
-    def draw(self):
+    def is_spent(self, start):
+        """Whether no batch of this shuffle starts here any more."""
+        return self.restarts or self.replaces or start + self.batch_size > self.active[0]
+
+    def shuffle(self):
+        """Draw the rows of one batch, or of all batches of an epoch."""
         if self.replaces:
             for k in range(self.batch_size):
                 self.order[k] = np.int64(self.uniform() * self.n)
-            return 0
-        start, active = self.position[0], self.active[0]
-        if self.restarts or start + self.batch_size > active:
-            start = 0
-            for k in range(self.batch_size if self.restarts else active):
-                other = k + np.int64(self.uniform() * (active - k))
-                chosen = self.order[other]
-                self.order[other] = self.order[k]
-                self.order[k] = chosen
-        self.position[0] = start + self.batch_size
-        return start
+            return
+        active = self.active[0]
+        for k in range(self.batch_size if self.restarts else active):
+            other = k + np.int64(self.uniform() * (active - k))
+            chosen = self.order[other]
+            self.order[other] = self.order[k]
+            self.order[k] = chosen
 
-    def epoch_is_over(self, visited):
-        """Whether the batch just drawn ends an epoch of so many visited rows."""
+    def epoch_is_over(self, start, visited):
+        """Whether, with so many rows visited and the next batch at `start`, an epoch ends."""
         if self.restarts or self.replaces:
             return visited + self.batch_size > self.n
-        return self.position[0] + self.batch_size > self.active[0]
+        return start + self.batch_size > self.active[0]
 
-    def keep_row(self, k):
-        """Row order[k], just visited, takes part in the next epoch too.
-
-        The rows kept gather at the front, and those still to come stay where they are.
-        """
-        to = self.kept[0]
-        row = self.order[k]
-        self.order[k] = self.order[to]
-        self.order[to] = row
-        self.kept[0] = to + 1
-
-    def leave_out_the_others(self):
-        """End an epoch: until `restore`, only the rows kept take part."""
-        self.active[0] = self.kept[0]
-        self.kept[0] = 0
-
-    def restore(self):
-        """Let all rows take part again, from a fresh shuffle on."""
-        self.active[0] = self.n
-        self.position[0] = self.n
+    def end_epoch(self, start, skips, restores):
+        """The next batch would be at `start`.  With `skips`, rows visited and not marked in
+        `keep` take no part until an epoch `restores` all of them."""
+        if skips:
+            kept = 0
+            for k in range(self.active[0]):
+                row = self.order[k]
+                if k >= start or self.keep[row]:
+                    self.order[k] = self.order[kept]
+                    self.order[kept] = row
+                    kept += 1
+            self.active[0] = kept
+        if restores or self.active[0] < self.batch_size:
+            self.active[0] = self.n
 
 
 @Kernel
 def draw_batch(sampler):
-    """Where the next batch starts in `sampler.order`; for callers outside a kernel."""
-    return sampler.draw()
+    """Where in `sampler.order` the next batch starts; for callers outside a kernel."""
+    start = sampler.position[0]
+    if sampler.is_spent(start):
+        sampler.shuffle()
+        start = 0
+    sampler.position[0] = start + sampler.batch_size
+    return start
 
 
-def make_sampler(sampling: str, n: int, batch_size: int, seed: int) -> Sampler:
-    """A stream of batches of `batch_size` out of n rows; the same seed, the same stream."""
+def make_sampler(sampling: str, n: int, batch_size: int, seed: int, skips: bool = False) -> Sampler:
+    """A stream of batches of `batch_size` out of n rows; the same seed, the same stream.
+
+    Only with `skips` can rows be left out.
+    """
     index_type = np.int32 if n < 2**31 else np.int64
     replaces = sampling == "replacement"
     order = np.zeros(batch_size, index_type) if replaces else np.arange(n, dtype=index_type)
@@ -134,8 +137,9 @@ def make_sampler(sampling: str, n: int, batch_size: int, seed: int) -> Sampler:
         order=order,
         state=np.array([seed], dtype=np.uint64),
         position=np.array([n], dtype=np.int64),
+        visited=np.array([0], dtype=np.int64),
         active=np.array([n], dtype=np.int64),
-        kept=np.array([0], dtype=np.int64),
+        keep=np.zeros(n if skips else 0, dtype=np.bool_),
         n=n,
         batch_size=batch_size,
         restarts=sampling == "subsets",

@@ -17,15 +17,14 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
+from batchsvm.matrix import Matrix, inner, norm
 from batchsvm.rows import (
     Dense,
     Rows,
     absolute_sums,
     as_scipy,
-    column_gram_times,
     densify,
     row_block,
-    row_gram_times,
 )
 
 SIGMA2_METHODS = ("auto", "exact", "lanczos", "sample", "crude", "estimate")
@@ -87,7 +86,7 @@ def beta_b(b: float, n: int, sigma2: float) -> float:
 
 
 def measure_sigma2(
-    rows: Rows,
+    matrix: Matrix,
     norms2: np.ndarray,
     how: str = "auto",
     rng: np.random.Generator | None = None,
@@ -103,7 +102,8 @@ def measure_sigma2(
     "estimate"  a quick look at a few rows, and no bound
     "auto"      "exact" where that is cheap, else "lanczos"
     """
-    n, d = rows.shape
+    n, d = matrix.n, matrix.d
+    rows = matrix.rows
     rng = rng or np.random.default_rng(0)
     if how == "auto" or (how == "sample" and sampled_rows >= n):
         how = "exact" if min(n, d) <= EXACT_UP_TO else "lanczos"
@@ -112,7 +112,7 @@ def measure_sigma2(
     if how == "exact":
         found = Sigma2(_largest_eigenvalue(rows, norms2) / n, "exact")
     elif how == "lanczos":
-        found = _lanczos_bound(rows, norms2, failure_probability, rng)
+        found = _lanczos_bound(matrix, norms2, failure_probability, rng)
     elif how == "sample":
         found = _sample_bound(rows, norms2, failure_probability, rng, sampled_rows)
     elif how == "estimate":
@@ -158,28 +158,27 @@ def _crude_bound(rows: Rows, norms2: np.ndarray) -> float:
 
 
 def _lanczos(
-    rows: Rows, norms2: np.ndarray, steps: int, rng: np.random.Generator
+    matrix: Matrix, norms2: np.ndarray, steps: int, rng: np.random.Generator
 ) -> tuple[float, int]:
     """The largest Ritz value of X~'X~ or X~X~', whichever is smaller, and the passes made.
 
     Fewer passes than `steps`: the Krylov space is exhausted, and the value is exact.
     """
-    n, d = rows.shape
-    scale, room = _inverse_norms(norms2), np.zeros(d if n <= d else 0)
+    n, d = matrix.n, matrix.d
+    scale = _inverse_norms(norms2)
     size = min(n, d)
     v, previous = rng.standard_normal(size), np.zeros(size)
-    v /= np.linalg.norm(v)
+    v /= norm(v)
     diagonal: list[float] = []
     off = [0.0]
     for _ in range(min(steps, size)):
-        u = np.zeros(size)
         if n <= d:
-            row_gram_times(rows, scale, v, room, u)
+            u = scale * matrix.times(_combine(matrix, scale * v))
         else:
-            column_gram_times(rows, scale, v, u)
-        diagonal.append(float(u @ v))
+            u = _combine(matrix, scale * scale * matrix.times(v))
+        diagonal.append(inner(u, v))
         u -= diagonal[-1] * v + off[-1] * previous
-        off.append(float(np.linalg.norm(u)))
+        off.append(norm(u))
         if off[-1] <= 1e-12 * max(diagonal):
             break
         previous, v = v, u / off[-1]
@@ -187,8 +186,13 @@ def _lanczos(
     return float(scipy.linalg.eigvalsh_tridiagonal(diagonal, off[1:passes])[-1]), passes
 
 
+def _combine(matrix: Matrix, coefficients: np.ndarray) -> np.ndarray:
+    """X' c."""
+    return matrix.combination(lambda start, stop: coefficients[start:stop])
+
+
 def _lanczos_bound(
-    rows: Rows, norms2: np.ndarray, failure_probability: float, rng: np.random.Generator
+    matrix: Matrix, norms2: np.ndarray, failure_probability: float, rng: np.random.Generator
 ) -> Sigma2:
     """Lanczos with the bound of Kuczynski and Wozniakowski (1992, Theorem 4.2).
 
@@ -196,8 +200,8 @@ def _lanczos_bound(
     steps is below (1 - eps) times the largest eigenvalue with probability at most
     1.648 sqrt(m) exp(-sqrt(eps)(2k - 1)), whatever the spectrum is.
     """
-    n, m = rows.shape[0], min(rows.shape)
-    ritz, passes = _lanczos(rows, norms2, LANCZOS_STEPS, rng)
+    n, m = matrix.n, min(matrix.n, matrix.d)
+    ritz, passes = _lanczos(matrix, norms2, LANCZOS_STEPS, rng)
     if passes < LANCZOS_STEPS:
         return Sigma2(ritz / n, f"Lanczos, complete after {passes} passes", failure_probability)
     eps = (log(1.648 * sqrt(m) / failure_probability) / (2 * passes - 1)) ** 2
@@ -221,7 +225,7 @@ def _sample_bound(
     half = failure_probability / 2
     order = np.sort(rng.choice(rows.shape[0], sampled_rows, replace=False))
     sample = row_block(rows, order)
-    inner = measure_sigma2(sample, norms2[order], "auto", rng, failure_probability=half)
+    inner = measure_sigma2(Matrix(sample), norms2[order], "auto", rng, failure_probability=half)
     c = sqrt(2 * log(1 / half) / sampled_rows)
     root = (c + sqrt(c * c + 4 * inner)) / 2
     return Sigma2(root * root, f"sample of {sampled_rows} rows", failure_probability)
@@ -231,5 +235,5 @@ def _estimate(rows: Rows, norms2: np.ndarray, rng: np.random.Generator) -> Sigma
     """The largest Ritz value over a few rows after a few steps: mostly close, never sure."""
     few = min(ESTIMATE_ROWS, rows.shape[0])
     order = np.sort(rng.choice(rows.shape[0], few, replace=False))
-    ritz, _ = _lanczos(row_block(rows, order), norms2[order], ESTIMATE_STEPS, rng)
+    ritz, _ = _lanczos(Matrix(row_block(rows, order)), norms2[order], ESTIMATE_STEPS, rng)
     return Sigma2(ritz / few, f"estimate from {few} rows", nan)

@@ -6,17 +6,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import inf
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from batchsvm.certificate import Certificate, certify_nothing, certify_point, certify_zero
-from batchsvm.methods import Method, State
+from batchsvm.methods import State
 from batchsvm.problem import Problem
-from batchsvm.sampling import Sampler
 from batchsvm.solution import Checkpoint, History, Status
 
-Engine = Callable[[Problem, Method, State, Sampler, int, float], float]
+
+class Engine(Protocol):
+    """Who runs the iterations."""
+
+    def run(self, stop: int, target: float) -> float: ...
+
+
 Callback = Callable[[Checkpoint], Any]
 
 # A certificate costs about one epoch, so that one in ten epochs is a tenth of the run.
@@ -67,12 +72,9 @@ class Run:
     """A run of one method on one problem, and the best certified point so far."""
 
     problem: Problem
-    method: Method
     state: State
-    sampler: Sampler
     engine: Engine
     tol: float
-    jobs: int = 1
     callback: Callback | None = None
 
     def __post_init__(self) -> None:
@@ -98,7 +100,7 @@ class Run:
             self.status = Status.INTERRUPTED
             # It may have come while a better point was being copied: look again.
             alpha = self.alpha
-            self.best = certify_point(self.problem, self.w, lambda i, j: alpha[i:j], self.jobs)
+            self.best = certify_point(self.problem, self.w, lambda i, j: alpha[i:j])
         assert self.best is not None
         return self.best
 
@@ -119,9 +121,7 @@ class Run:
                 # The estimate is of the last iterate: it says nothing about an average.
                 target = goal if is_ours and not averaging.on else -inf
                 began = perf_counter()
-                estimate = self.engine(
-                    self.problem, self.method, state, self.sampler, self._first + stop, target
-                )
+                estimate = self.engine.run(self._first + stop, target)
                 self._seconds += perf_counter() - began
                 status = self._certify()
                 if estimate <= target:  # it was too hopeful
@@ -134,13 +134,13 @@ class Run:
     def _compile(self) -> None:
         """Have the kernels compiled before the clock runs: do nothing with each of them."""
         state = self.state
-        self.engine(self.problem, self.method, state, self.sampler, state.iteration, -inf)
+        self.engine.run(state.iteration, -inf)
         certify_nothing(self.problem, self.w, state.alpha_of)
 
     def _certify(self) -> Status | None:
         began = perf_counter()
         w = self.state.primal_point()
-        certificate = certify_point(self.problem, w, self.state.alpha_of, self.jobs)
+        certificate = certify_point(self.problem, w, self.state.alpha_of)
         self._certify_seconds += perf_counter() - began
         return self._record(certificate, w)
 

@@ -2,6 +2,9 @@
 
 from batchsvm.engines import cpu, reference
 
-ENGINES = {"cpu": cpu.run, "reference": reference.run}
+ENGINES: dict[str, type[cpu.Engine] | type[reference.Engine]] = {
+    "cpu": cpu.Engine,
+    "reference": reference.Engine,
+}
 
 __all__ = ["ENGINES"]

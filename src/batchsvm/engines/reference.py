@@ -12,7 +12,7 @@ from math import inf
 import numpy as np
 
 from batchsvm.losses import TINY
-from batchsvm.methods import Aggressive, DualState, Method, PegasosState, State
+from batchsvm.methods import Aggressive, DualState, Guarded, Method, PegasosState, State
 from batchsvm.problem import Problem
 from batchsvm.rows import Dense
 from batchsvm.sampling import Sampler, draw_batch
@@ -29,35 +29,64 @@ def batch_of(problem: Problem, A: np.ndarray) -> np.ndarray:
     return X
 
 
-def run(
-    problem: Problem, method: Method, state: State, sampler: Sampler, stop: int, target: float
-) -> float:
-    """Advance `state` to iteration `stop`, or to the end of an epoch whose estimated gap
-    is at most `target`.  Returns the last estimate of the gap (infinity: none)."""
-    while state.iteration < stop:
-        start = draw_batch(sampler)
-        A = sampler.order[start : start + sampler.batch_size].astype(np.int64)
-        X = batch_of(problem, A)
-        state.iteration += 1
+class Engine:
+    """What runs the iterations of one fit, one after the other."""
+
+    def __init__(self, problem: Problem, method: Method, state: State, sampler: Sampler) -> None:
+        self.problem, self.method, self.state, self.sampler = problem, method, state, sampler
+
+    def run(self, stop: int, target: float) -> float:
+        """Advance the state to iteration `stop`, or to the end of an epoch whose estimated
+        gap is at most `target`.  Returns the last estimate of the gap (infinity: none)."""
+        problem, state, sampler = self.problem, self.state, self.sampler
+        while state.iteration < stop:
+            start = draw_batch(sampler)
+            A = sampler.order[start : start + sampler.batch_size].astype(np.int64)
+            X = batch_of(problem, A)
+            state.iteration += 1
+            if isinstance(state, PegasosState):
+                _pegasos_iteration(problem, state, A, X)
+            elif self._dual_iteration(state, start, A, X, target):
+                break
         if isinstance(state, PegasosState):
-            _pegasos_iteration(problem, state, A, X)
-            continue
-        before, a, q = _look(problem, state, A, X)
-        if isinstance(method, Aggressive) and A.size > 1:
-            _aggressive_iteration(problem, method, state, A, X)
+            return inf
+        return state.watch.estimate / problem.total_weight
+
+    def _dual_iteration(
+        self, state: DualState, start: int, A: np.ndarray, X: np.ndarray, target: float
+    ) -> bool:
+        """An iteration, and what comes at the end of an epoch; whether the target is reached."""
+        problem, sampler = self.problem, self.sampler
+        watch, before = state.watch, _dual_value(problem, state, A)
+        alpha, a, q = _look(problem, state, A, X)
+        if isinstance(self.method, Aggressive) and A.size > 1:
+            _aggressive_iteration(problem, self.method, state, A, X)
         else:
             _fixed_beta_iteration(problem, state, A, X)
-        if state.watch.skips:
-            slack, step = state.watch.slack(), problem.loss.dual_step
-            moved = problem.examples["alpha"][A] != before
-            if moved or not (step(before, a - slack, q) == before == step(before, a + slack, q)):
-                sampler.keep_row(start)
-        goal = target * problem.total_weight
-        if sampler.epoch_is_over(state.watch.visited[0]) and state.watch.finish(sampler, goal):
-            break
-    if isinstance(state, PegasosState):
-        return inf
-    return state.watch.estimate / problem.total_weight
+        watch.tally(0, A.size, 0.0, 0.0, _dual_value(problem, state, A) - before)
+        sampler.visited[0] += A.size
+        if watch.skips:
+            slack, step = watch.slack(), problem.loss.dual_step
+            moved = problem.examples["alpha"][A] != alpha
+            with np.errstate(invalid="ignore"):  # the slack is infinite in the first epoch
+                stays = (step(alpha, a - slack, q) == alpha) & (step(alpha, a + slack, q) == alpha)
+            sampler.keep[A] = moved | ~stays
+        if not sampler.epoch_is_over(start + A.size, sampler.visited[0]):
+            return False
+        watch.judge(target * problem.total_weight)
+        sampler.end_epoch(start + A.size, watch.skips, watch.verdict[2])
+        sampler.position[0], sampler.visited[0] = sampler.order.size, 0
+        if isinstance(self.method, Guarded) and A.size > 1 and watch.verdict[1]:
+            state.beta = min(2 * state.beta, float(A.size))
+        return bool(watch.verdict[0])
+
+
+def _dual_value(problem: Problem, state: DualState, A: np.ndarray) -> float:
+    """N D(alpha), without the rows outside of A in its sum."""
+    _, weight, offset = _parts(problem, A)
+    alpha = problem.examples["alpha"][A]
+    terms = weight * (alpha * offset - problem.loss.conjugate(alpha))
+    return float(terms.sum() - problem.lam * problem.total_weight / 2 * (state.w @ state.w))
 
 
 def _look(problem, state, A, X):
@@ -68,8 +97,7 @@ def _look(problem, state, A, X):
     q = _curvature(problem, state, state.beta, A, weight)
     gaps = weight * (loss.value(a) + loss.conjugate(alpha) + alpha * a)
     violations = np.abs(loss.dual_step(alpha, a, q) - alpha) * q
-    for gap, violation in zip(gaps, violations, strict=True):
-        state.watch.see(gap, violation)
+    state.watch.tally(0, 0, gaps.sum(), violations.sum(), 0.0)
     return alpha, a, q
 
 

@@ -2,7 +2,16 @@
 
 from batchsvm.methods.averaging import AVERAGINGS
 from batchsvm.methods.pegasos import Pegasos, PegasosState, start_pegasos
-from batchsvm.methods.sdca import STEPS, Aggressive, DualMethod, DualState, Naive, Safe, start_dual
+from batchsvm.methods.sdca import (
+    STEPS,
+    Aggressive,
+    DualMethod,
+    DualState,
+    Guarded,
+    Naive,
+    Safe,
+    start_dual,
+)
 
 Method = Pegasos | DualMethod
 State = PegasosState | DualState
@@ -11,6 +20,7 @@ METHODS: dict[str, type[Pegasos] | type[DualMethod]] = {
     "pegasos": Pegasos,
     "naive": Naive,
     "safe": Safe,
+    "guarded": Guarded,
     "aggressive": Aggressive,
 }
 
@@ -21,6 +31,7 @@ __all__ = [
     "Aggressive",
     "DualMethod",
     "DualState",
+    "Guarded",
     "Method",
     "Naive",
     "Pegasos",

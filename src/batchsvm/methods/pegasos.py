@@ -61,6 +61,7 @@ class PegasosState:
     iteration: int = 0
     beta: float = np.nan
     refused: int = 0
+    workers: int = 1
 
     @property
     def scale(self) -> float:
@@ -105,6 +106,7 @@ def start_pegasos(
     batch_size: int,
     averaging: str | None,
     alpha: np.ndarray | None,
+    workers: int = 1,
 ) -> PegasosState:
     """The state before the first iteration.
 
@@ -122,4 +124,7 @@ def start_pegasos(
     projects = np.isfinite(problem.radius)
     counts = problem.examples["alpha"].copy() if projects else np.zeros(0)
     averages = make_averaging(averaging, problem.n, scale, scale * v if projects else None)
-    return PegasosState(problem, v, counts, averages, batch_size, iteration=iteration)
+    return PegasosState(
+        problem, v, counts, averages, batch_size, iteration=iteration,
+        workers=1 if projects else workers,
+    )  # fmt: skip

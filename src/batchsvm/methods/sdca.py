@@ -10,10 +10,12 @@ tells the rules apart is beta, the price of that:
 
     Naive       beta = 1: the serial step (eq. (alphai), Section 4.1).  May fail for b > 1.
     Safe        beta = beta_b (Section 4.2): guaranteed by Theorem 2.
+    Guarded     beta = 1, doubled after each epoch over which D fell, up to b, which no
+                beta_b exceeds: what "auto" takes for small batches, which seldom fail.
     Aggressive  beta adapts between 1 and beta_b (Algorithm 2, Section 4.3); a step that
                 would not raise D is refused.
 
-For b = 1 the three are one method, serial SDCA.
+For b = 1 all are one method, serial SDCA.
 
 The step is the *general* one of the appendix, beta ||x_i||^2, for rows of any norm, with
 sigma^2 taken of the rows scaled to unit norm; or the *literal* one of eq. (MBalphai),
@@ -49,7 +51,7 @@ class DualMethod:
         An upper bound on sigma^2 that is already known; measured if missing.
     skips : bool
         Leave rows that sit satisfied at a bound out of some epochs (see `watch.py`); only
-        for batches of one in permuted order.
+        in permuted order, and only for batches of one and the guarded rule.
     """
 
     sampling: str = "permutation"
@@ -58,6 +60,11 @@ class DualMethod:
     skips: bool = True
 
     name: ClassVar[str]
+
+    def may_skip(self, batch_size: int) -> bool:
+        """Whether rows may be left out of epochs."""
+        fits = batch_size == 1 or isinstance(self, Guarded)
+        return self.skips and fits and self.sampling == "permutation"
 
     def first_beta(self, beta_b: float) -> float:
         """beta of the first iteration."""
@@ -79,6 +86,16 @@ class Safe(DualMethod):
     """Steps shortened by beta_b (Section 4.2, Theorem 2)."""
 
     name: ClassVar[str] = "safe"
+
+
+@dataclass(frozen=True)
+class Guarded(DualMethod):
+    """Naive steps, made shorter by half after each epoch over which D fell."""
+
+    name: ClassVar[str] = "guarded"
+
+    def first_beta(self, beta_b: float) -> float:
+        return 1.0
 
 
 @dataclass(frozen=True)
@@ -112,6 +129,7 @@ class DualState:
     beta_b: float
     beta: float
     least_norm2: float  # 1 makes the step the literal one: no row counts as shorter
+    workers: int = 1
     iteration: int = 0
     refused: int = 0
 
@@ -140,20 +158,21 @@ def start_dual(
     beta_b: float,
     averaging: str | None,
     alpha: np.ndarray | None,
+    workers: int = 1,
 ) -> DualState:
     """The state before the first iteration, at alpha or at zero."""
     w = np.zeros(problem.d)
     if alpha is not None:
         problem.set_alpha(alpha)
         w = problem.w_of_alpha(lambda start, stop: alpha[start:stop])
-    skips = method.skips and batch_size == 1 and method.sampling == "permutation"
     return DualState(
         problem,
         w,
         make_averaging(averaging, problem.n, scale=1.0),
-        make_watch(problem.n, batch_size, skips),
+        make_watch(problem.n, batch_size, method.may_skip(batch_size), workers),
         batch_size,
         beta_b,
         method.first_beta(beta_b),
         least_norm2=1.0 if method.step == "literal" else 0.0,
+        workers=workers,
     )

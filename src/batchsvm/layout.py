@@ -1,0 +1,67 @@
+"""How a fit is laid out over threads: which method, how large a batch, how many workers.
+
+    one thread          serial SDCA: rows seen one after another need the fewest visits
+    few columns         blocks of rows, each with a copy of w, exchanged after some rows
+    long or many rows   columns cut among the workers, batches small enough for serial steps
+    little data         one thread, since others would take longer to wait for
+
+The thresholds are those at which the layouts were seen to cross (`make bench`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from batchsvm.matrix import Matrix
+from batchsvm.methods import Aggressive, Guarded, Method
+from batchsvm.rows import Dense
+
+SMALL = 2**18  # non-zeros: an epoch over them takes a quarter of a millisecond
+LEAST_A_WORKER = 40  # non-zeros of a mean row in a worker's columns, or waiting takes over
+BATCH, BATCH_A_WORKER = 16, 8  # rows: steps seldom get in each other's way
+
+
+class Layout(NamedTuple):
+    """A choice and the words for it; a batch size of None is left to sigma^2."""
+
+    method: Method
+    batch_size: int | None
+    workers: int
+    reason: str
+
+
+def lay_out(matrix: Matrix, method: Method | None, batch_size: int | str) -> Layout:
+    """Put something in the place of "auto" (None, for a method)."""
+    asked = None if batch_size == "auto" else int(batch_size)
+    workers, why = column_workers(matrix)
+    if method is not None or asked is not None:
+        method = method or Aggressive()
+        if asked is None:
+            return Layout(method, None, workers, why)
+        if asked == 1:
+            return Layout(method, 1, 1, "as asked for, and rows taken one by one share no work")
+        return Layout(method, asked, workers, f"as asked for; {why}")
+    if workers == 1:
+        return Layout(Aggressive(), 1, 1, f"{why}, and rows seen one by one need the fewest visits")
+    size = min(max(BATCH, BATCH_A_WORKER * workers), matrix.n)
+    return Layout(
+        Guarded(), size, workers,
+        f"{why}; so small a batch costs hardly more visits than rows seen one by one, and its"
+        " steps are shortened should the dual objective ever fall",
+    )  # fmt: skip
+
+
+def column_workers(matrix: Matrix) -> tuple[int, str]:
+    """Among how many workers the columns are cut, and why."""
+    jobs, stored = matrix.threads.size, matrix.rows.nonzeros
+    mean = stored / matrix.n
+    if jobs == 1:
+        return 1, "one thread runs the iterations"
+    if stored < SMALL:
+        return 1, f"so little data ({stored:,} non-zeros) that threads would only wait"
+    if not (isinstance(matrix.rows, Dense) or matrix.rows.increasing):
+        return 1, "the indices of X are not sorted, so that its columns cannot be cut"
+    workers = int(min(jobs, mean // LEAST_A_WORKER))
+    if workers <= 1:
+        return 1, f"rows of {mean:.3g} non-zeros are too short to be cut among threads"
+    return workers, f"the columns, {mean:.3g} non-zeros a row, are cut among {workers} threads"

@@ -1,0 +1,77 @@
+"""The data and the threads that pass over it: products with all rows at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from math import sqrt
+
+import numpy as np
+
+from batchsvm.parts import Part, split
+from batchsvm.rows import Dense, Rows, add_rows, products, some_norms2
+from batchsvm.team import Team, Threads
+
+BLOCK = 8192  # rows handled at a time by passes that need room for each row
+
+
+def inner(u: np.ndarray, v: np.ndarray) -> float:
+    """<u, v>, without BLAS: its threads go on spinning afterwards, on cores that ours need."""
+    return float(np.multiply(u, v).sum())
+
+
+def norm(v: np.ndarray) -> float:
+    """||v||, without BLAS."""
+    return sqrt(inner(v, v))
+
+
+class Matrix:
+    """X as its rows, shared out among threads: by rows to read w, by columns to write it."""
+
+    def __init__(self, rows: Rows, threads: Threads | None = None) -> None:
+        self.rows = rows
+        self.threads = threads or Threads()
+        self.n, self.d = rows.shape
+
+    @cached_property
+    def parts(self) -> list[Part]:
+        """The rows in as many parts as there are threads, or whole if they cannot be cut."""
+        can_be_cut = isinstance(self.rows, Dense) or self.rows.increasing
+        return split(self.rows, self.threads, self.threads.size if can_be_cut else 1)
+
+    def blocks(self) -> list[tuple[int, int]]:
+        """The rows in blocks of bounded size, as (start, stop)."""
+        return [(start, min(start + BLOCK, self.n)) for start in range(0, self.n, BLOCK)]
+
+    def norms2(self, out: np.ndarray | None = None) -> np.ndarray:
+        """||x_i||^2 of every row; not finite where the row is not."""
+        out = np.empty(self.n) if out is None else out
+
+        def measure(team: Team) -> None:
+            start, stop = team.portion(self.n)
+            some_norms2(self.rows, start, out[start:stop])
+
+        self.threads.together(measure)
+        return out
+
+    def times(self, w: np.ndarray) -> np.ndarray:
+        """X w."""
+        out = np.empty(self.n)
+
+        def multiply(team: Team) -> None:
+            start, stop = team.portion(self.n)
+            products(self.rows, start, w, out[start:stop])
+
+        self.threads.together(multiply)
+        return out
+
+    def combination(self, coefficients: Callable[[int, int], np.ndarray]) -> np.ndarray:
+        """sum_i c_i x_i; `coefficients(start, stop)` gives a block of c."""
+        v = np.zeros(self.d)
+
+        def add(team: Team) -> None:
+            for start, stop in self.blocks():
+                add_rows(self.parts[team.rank], start, coefficients(start, stop), v)
+
+        self.threads.together(add, len(self.parts))
+        return v

@@ -1,0 +1,107 @@
+"""Rows cut down to some of their columns, one part for each worker of a team.
+
+A worker that owns some columns computes its part of every <x_i, w>, and is the only one to
+write its part of w: no locks, and w stays in the workers' own caches.  Columns are cut such
+that a sample of rows has about as many non-zeros in each part.  Each further part of sparse
+data takes one integer a row.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from batchsvm.compiled import Kernel
+from batchsvm.prefetch import ROWS_AHEAD, prefetch
+from batchsvm.rows import CSR, Dense, Rows
+from batchsvm.team import Team, Threads
+
+SAMPLED_ROWS = 512
+
+
+class DensePart(NamedTuple):
+    """The columns of a dense array from `start` to `stop`."""
+
+    values: np.ndarray
+    start: int
+    stop: int
+
+    def span(self, i):
+        return self.start, self.stop
+
+    dot, add, add_norm2, flush = Dense.dot, Dense.add, Dense.add_norm2, Dense.flush
+    expect = Dense.expect
+
+
+class CSRPart(NamedTuple):
+    """The part of each sparse row that lies between bounds[i, part] and bounds[i, part + 1]."""
+
+    values: np.ndarray
+    indices: np.ndarray
+    bounds: np.ndarray
+    part: int
+
+    def span(self, i):
+        return self.bounds[i, self.part], self.bounds[i, self.part + 1]
+
+    dot, add, add_norm2, flush = CSR.dot, CSR.add, CSR.add_norm2, CSR.flush
+
+    def expect(self, order, k):
+        if k + 2 * ROWS_AHEAD < order.size:
+            prefetch(self.bounds, order[k + 2 * ROWS_AHEAD])
+            start = np.int64(self.span(order[k + ROWS_AHEAD])[0])
+            prefetch(self.values, start)
+            prefetch(self.values, start + 64 // self.values.itemsize)
+            prefetch(self.indices, start)
+
+
+Part = Dense | CSR | DensePart | CSRPart
+
+
+@Kernel
+def find_bounds(team, indices, starts, cuts, bounds):
+    """Where each row's entries pass each of the column numbers `cuts`; indices increase."""
+    first, last = team.portion(starts.size - 1)
+    for i in range(first, last):
+        low, end = np.int64(starts[i]), np.int64(starts[i + 1])
+        bounds[i, 0] = low
+        for k in range(cuts.size):
+            high = end
+            while low < high:
+                middle = (low + high) // 2
+                if indices[middle] < cuts[k]:
+                    low = middle + 1
+                else:
+                    high = middle
+            bounds[i, k + 1] = low
+        bounds[i, cuts.size + 1] = end
+
+
+def even_cuts(rows: CSR, size: int) -> np.ndarray:
+    """Column numbers that cut a sample of the non-zeros into `size` equal parts."""
+    n = rows.shape[0]
+    sample = np.unique(np.linspace(0, n - 1, SAMPLED_ROWS).astype(np.int64))
+    spans = [slice(int(rows.starts[i]), int(rows.starts[i + 1])) for i in sample]
+    seen = np.sort(np.concatenate([rows.indices[span] for span in spans]))
+    if seen.size < size:
+        return np.arange(1, size, dtype=np.int64) * rows.columns // size
+    return seen[np.arange(1, size) * seen.size // size].astype(np.int64)
+
+
+def split(rows: Rows, threads: Threads, size: int) -> list[Part]:
+    """The rows in `size` parts; sparse rows must have increasing indices."""
+    if size == 1:
+        return [rows]
+    if isinstance(rows, Dense):
+        edges = [k * rows.shape[1] // size for k in range(size + 1)]
+        return [DensePart(rows.values, *edge) for edge in pairwise(edges)]
+    cuts = even_cuts(rows, size)
+    bounds = np.empty((rows.shape[0], size + 1), rows.starts.dtype)
+
+    def find(team: Team) -> None:
+        find_bounds(team, rows.indices, rows.starts, cuts, bounds)
+
+    threads.together(find)
+    return [CSRPart(rows.values, rows.indices, bounds, k) for k in range(size)]
