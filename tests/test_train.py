@@ -187,11 +187,12 @@ def test_the_first_call_of_the_engine_only_compiles(monkeypatch):
     # It has nothing to do, so that the seconds of the history leave compiling out.
     stops = []
 
-    def engine(problem, method, state, sampler, stop, target):
-        stops.append((state.iteration, stop))
-        return batchsvm.engines.cpu.run(problem, method, state, sampler, stop, target)
+    class Engine(batchsvm.engines.cpu.Engine):
+        def run(self, stop, target):
+            stops.append((self.state.iteration, stop))
+            return super().run(stop, target)
 
-    monkeypatch.setitem(batchsvm.engines.ENGINES, "cpu", engine)
+    monkeypatch.setitem(batchsvm.engines.ENGINES, "cpu", Engine)
     batchsvm.fit(X, Y, lam=LAM)
     assert stops[0] == (0, 0)
     assert stops[1][1] > 0
@@ -241,14 +242,15 @@ def test_ctrl_c_returns_the_best_certified_point(method):
 def test_ctrl_c_between_two_certificates(monkeypatch):
     calls = []
 
-    def engine(problem, method, state, sampler, stop, target):
-        if len(calls) == 2:  # the first call compiles, the second trains
-            state.w[:] = np.nan  # whatever was under way is not what is returned
-            raise KeyboardInterrupt
-        calls.append(stop)
-        return batchsvm.engines.cpu.run(problem, method, state, sampler, stop, target)
+    class Engine(batchsvm.engines.cpu.Engine):
+        def run(self, stop, target):
+            if len(calls) == 2:  # the first call compiles, the second trains
+                self.state.w[:] = np.nan  # whatever was under way is not what is returned
+                raise KeyboardInterrupt
+            calls.append(stop)
+            return super().run(stop, target)
 
-    monkeypatch.setitem(batchsvm.engines.ENGINES, "cpu", engine)
+    monkeypatch.setitem(batchsvm.engines.ENGINES, "cpu", Engine)
     solution = quietly(X, Y, lam=1e-4, tol=1e-9, random_state=0)
     assert solution.status is Status.INTERRUPTED
     assert np.isfinite(solution.w).all()
@@ -320,6 +322,8 @@ def text_like(n, d, seed=0):
 @pytest.mark.parametrize(("n", "d"), [(200_000, 300), (2_000, 400_000)])
 @pytest.mark.parametrize("method", METHODS)
 def test_memory_is_six_vectors_beside_the_data(method, n, d):
+    if method == "blocks" and d > n:
+        pytest.skip("blocks are for data with few columns: each of them has a w of its own")
     data, y = text_like(n, d)
     arguments = {"lam": 1e-3, "tol": 0, "max_epochs": 1, "batch_size": 8, "random_state": 0}
     quietly(data[:1000], y[:1000], method=method, **arguments)  # compile what will be used

@@ -14,11 +14,13 @@ from batchsvm.engines import ENGINES
 from batchsvm.layout import lay_out
 from batchsvm.losses import Loss
 from batchsvm.methods import (
+    Blocks,
     DualMethod,
     Guarded,
     Method,
     Naive,
     Pegasos,
+    make_block_sampler,
     start_dual,
     start_pegasos,
 )
@@ -140,7 +142,7 @@ def fit(
         radius = float(chosen.radius) if isinstance(chosen, Pegasos) else inf
         problem, classes = inputs.read_problem(matrix, y, loss, lam, sample_weight, radius)
         alpha = _read_initial(initial, problem)
-        chosen, plan = _settle(problem, chosen, batch_size, tol, seed)
+        chosen, plan = _settle(problem, chosen, batch_size, averaging, tol, seed)
         b = plan.batch_size
 
         state: Any
@@ -151,7 +153,11 @@ def fit(
             beta = beta_b(b, n, plan.sigma2)
             state = start_dual(chosen, problem, b, beta, averaging, alpha, plan.workers)
             skips = state.watch.skips
-        sampler = make_sampler(chosen.sampling, n, b, seed, skips)
+        sampler = (
+            make_block_sampler(n, chosen.blocks, b, seed)
+            if isinstance(chosen, Blocks)
+            else make_sampler(chosen.sampling, n, b, seed, skips)
+        )
         run = Run(problem, state, ENGINES[engine](problem, chosen, state, sampler), tol, callback)
         certificate = run.train(ceil(max_epochs * n / b), alpha is not None, asked)
     solution = Solution(
@@ -298,10 +304,17 @@ def _sigma2_for(problem: Problem, how: str, known: float | None, seed: int) -> S
 
 
 def _settle(
-    problem: Problem, method: Method | None, batch_size: int | str, tol: float, seed: int
+    problem: Problem,
+    method: Method | None,
+    batch_size: int | str,
+    averaging: str | None,
+    tol: float,
+    seed: int,
 ) -> tuple[Method, Plan]:
     """Put a method and a batch size in the place of "auto"."""
-    layout = lay_out(problem.matrix, method, batch_size)
+    if isinstance(method, Blocks):
+        inputs.check_blocks(method, problem.n, averaging)
+    layout = lay_out(problem.matrix, method, batch_size, averaging is not None)
     method = layout.method
     serial = layout.batch_size == 1
     known = method.sigma2
@@ -310,7 +323,7 @@ def _settle(
         if known is None and not serial:  # the paper's own sigma^2, of the rows as they are
             ones, rng = np.ones(problem.n), np.random.default_rng(seed)
             known = measure_sigma2(problem.matrix, ones, rng=rng)
-    quick = serial or isinstance(method, Guarded)  # nothing depends on it but the plan
+    quick = serial or isinstance(method, Guarded | Blocks)  # nothing depends on it but the plan
     found = _sigma2_for(problem, "estimate" if quick else "auto", known, seed)
     plan = make_plan(problem, tol, found, layout)
     if isinstance(method, DualMethod) and method.sampling == "replacement" and plan.batch_size > 1:

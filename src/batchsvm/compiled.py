@@ -31,7 +31,7 @@ JIT_OPTIONS: dict[str, Any] = {
     "nogil": True,
     "_nrt": False,
     "error_model": "numpy",
-    "fastmath": {"reassoc", "contract", "nsz"},
+    "fastmath": {"reassoc", "contract", "nsz", "arcp"},
 }
 
 

@@ -19,7 +19,15 @@ import scipy.sparse
 from batchsvm.compiled import STRUCT_METHODS
 from batchsvm.losses import LOSSES, Loss
 from batchsvm.matrix import Matrix
-from batchsvm.methods import AVERAGINGS, METHODS, STEPS, Aggressive, Method, Pegasos
+from batchsvm.methods import (
+    AVERAGINGS,
+    METHODS,
+    STEPS,
+    Aggressive,
+    Blocks,
+    Method,
+    Pegasos,
+)
 from batchsvm.problem import Problem, make_problem
 from batchsvm.rows import CSR, Dense, Rows, indices_are_distinct, indices_increase, unsigned
 from batchsvm.sampling import SAMPLINGS
@@ -153,6 +161,15 @@ def _increasing(iterations: Iterable[Any], given: Any) -> Iterator[int]:
 def read_averaging(averaging: str | None) -> str | None:
     choice("averaging", averaging, AVERAGINGS)
     return averaging
+
+
+def check_blocks(method: Blocks, n: int, averaging: str | None) -> None:
+    """What goes with the method "blocks", and what does not."""
+    whole("blocks", method.blocks, 1, n, f"an integer from 1 to n = {n}")
+    if method.sampling != "permutation":
+        raise ValueError(f'sampling must be "permutation" for blocks, not "{method.sampling}"')
+    if averaging is not None:
+        raise ValueError(f"averaging must be None for blocks, not {averaging!r}")
 
 
 def read_jobs(n_jobs: int | None) -> int:

@@ -13,12 +13,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from batchsvm.matrix import Matrix
-from batchsvm.methods import Aggressive, Guarded, Method
+from batchsvm.methods import Aggressive, Blocks, Guarded, Method
 from batchsvm.rows import Dense
 
 SMALL = 2**18  # non-zeros: an epoch over them takes a quarter of a millisecond
 LEAST_A_WORKER = 40  # non-zeros of a mean row in a worker's columns, or waiting takes over
 BATCH, BATCH_A_WORKER = 16, 8  # rows: steps seldom get in each other's way
+FEW_COLUMNS = 512  # so few that exchanging w costs less than some rows
+ROWS_A_BLOCK = 16
 
 
 class Layout(NamedTuple):
@@ -30,17 +32,29 @@ class Layout(NamedTuple):
     reason: str
 
 
-def lay_out(matrix: Matrix, method: Method | None, batch_size: int | str) -> Layout:
+def lay_out(matrix: Matrix, method: Method | None, batch_size: int | str, averages: bool) -> Layout:
     """Put something in the place of "auto" (None, for a method)."""
     asked = None if batch_size == "auto" else int(batch_size)
     workers, why = column_workers(matrix)
     if method is not None or asked is not None:
         method = method or Aggressive()
+        if isinstance(method, Blocks):
+            share = -(-asked // method.blocks) if asked else ROWS_A_BLOCK
+            workers = min(method.blocks, matrix.threads.size)
+            words = "as asked for, rounded up to a multiple of the blocks"
+            return Layout(method, share * method.blocks, workers, words)
         if asked is None:
             return Layout(method, None, workers, why)
         if asked == 1:
             return Layout(method, 1, 1, "as asked for, and rows taken one by one share no work")
         return Layout(method, asked, workers, f"as asked for; {why}")
+    jobs, stored = matrix.threads.size, matrix.rows.nonzeros
+    if jobs > 1 and stored >= SMALL and matrix.d <= FEW_COLUMNS and not averages:
+        return Layout(
+            Blocks(blocks=jobs), ROWS_A_BLOCK * jobs, jobs,
+            f"so few columns ({matrix.d}) that each of {jobs} threads has a w of its own, takes"
+            f" {ROWS_A_BLOCK} serial steps on rows of its own, and then the changes are added up",
+        )  # fmt: skip
     if workers == 1:
         return Layout(Aggressive(), 1, 1, f"{why}, and rows seen one by one need the fewest visits")
     size = min(max(BATCH, BATCH_A_WORKER * workers), matrix.n)

@@ -12,6 +12,7 @@ from batchsvm.parts import Part, split
 from batchsvm.rows import Dense, Rows, add_rows, products, some_norms2
 from batchsvm.team import Team, Threads
 
+THIN = 4096  # columns: so few that each worker can have a vector of them
 BLOCK = 8192  # rows handled at a time by passes that need room for each row
 
 
@@ -67,11 +68,24 @@ class Matrix:
 
     def combination(self, coefficients: Callable[[int, int], np.ndarray]) -> np.ndarray:
         """sum_i c_i x_i; `coefficients(start, stop)` gives a block of c."""
+        if self.d <= THIN:  # each worker its rows, to a vector of its own
+            return np.sum(self.threads.together(lambda team: self._sum(team, coefficients)), axis=0)
         v = np.zeros(self.d)
 
-        def add(team: Team) -> None:
+        def add(team: Team) -> None:  # each worker to its columns
             for start, stop in self.blocks():
                 add_rows(self.parts[team.rank], start, coefficients(start, stop), v)
 
         self.threads.together(add, len(self.parts))
         return v
+
+    def _sum(self, team: Team, coefficients: Callable[[int, int], np.ndarray]) -> np.ndarray:
+        v = np.zeros(self.d)
+        for start, stop in self.blocks()[team.rank :: team.size]:
+            add_rows(self.rows, start, coefficients(start, stop), v)
+        return v
+
+    def compile(self) -> None:
+        """Have what `combination` needs compiled."""
+        rows = self.rows if self.d <= THIN else self.parts[0]
+        add_rows(rows, 0, np.empty(0), np.empty(self.d))

@@ -34,6 +34,10 @@ def uniform(self): ...
 
 
 @struct_method
+def permute(self, order, start, count, active): ...
+
+
+@struct_method
 def is_spent(self, start): ...
 
 
@@ -49,6 +53,29 @@ def epoch_is_over(self, start, visited): ...
 def end_epoch(self, start, skips, restores): ...
 
 
+class Random(NamedTuple):
+    """splitmix64 (Steele, Lea, Flood 2014)."""
+
+    state: np.ndarray  # one uint64
+
+    def uniform(self):
+        """A number in [0, 1), of 53 bits."""
+        self.state[0] += _GOLDEN
+        z = self.state[0]
+        z = (z ^ (z >> np.uint64(30))) * _MIX_1
+        z = (z ^ (z >> np.uint64(27))) * _MIX_2
+        z = z ^ (z >> np.uint64(31))
+        return (z >> np.uint64(11)) * _TO_UNIT
+
+    def permute(self, order, start, count, active):
+        """Draw `count` of the `active` rows at `start` without replacement, to the front."""
+        for k in range(count):
+            other = k + np.int64(self.uniform() * (active - k))
+            chosen = order[start + other]
+            order[start + other] = order[start + k]
+            order[start + k] = chosen
+
+
 class Sampler(NamedTuple):
     """A stream of batches: order[start : start + batch_size], then the next one.
 
@@ -56,7 +83,7 @@ class Sampler(NamedTuple):
     """
 
     order: np.ndarray
-    state: np.ndarray  # of the random generator: one uint64
+    random: Random
     position: np.ndarray  # where the next batch starts: one integer
     visited: np.ndarray  # rows drawn in the epoch under way: one integer
     active: np.ndarray  # how many rows at the front of `order` take part: one integer
@@ -66,15 +93,6 @@ class Sampler(NamedTuple):
     restarts: bool
     replaces: bool
 
-    def uniform(self):
-        # splitmix64 (Steele, Lea, Flood 2014); 53 bits make a number in [0, 1).
-        self.state[0] += _GOLDEN
-        z = self.state[0]
-        z = (z ^ (z >> np.uint64(30))) * _MIX_1
-        z = (z ^ (z >> np.uint64(27))) * _MIX_2
-        z = z ^ (z >> np.uint64(31))
-        return (z >> np.uint64(11)) * _TO_UNIT
-
     def is_spent(self, start):
         """Whether no batch of this shuffle starts here any more."""
         return self.restarts or self.replaces or start + self.batch_size > self.active[0]
@@ -83,14 +101,11 @@ class Sampler(NamedTuple):
         """Draw the rows of one batch, or of all batches of an epoch."""
         if self.replaces:
             for k in range(self.batch_size):
-                self.order[k] = np.int64(self.uniform() * self.n)
-            return
-        active = self.active[0]
-        for k in range(self.batch_size if self.restarts else active):
-            other = k + np.int64(self.uniform() * (active - k))
-            chosen = self.order[other]
-            self.order[other] = self.order[k]
-            self.order[k] = chosen
+                self.order[k] = np.int64(self.random.uniform() * self.n)
+        else:
+            active = self.active[0]
+            count = self.batch_size if self.restarts else active
+            self.random.permute(self.order, 0, count, active)
 
     def epoch_is_over(self, start, visited):
         """Whether, with so many rows visited and the next batch at `start`, an epoch ends."""
@@ -135,7 +150,7 @@ def make_sampler(sampling: str, n: int, batch_size: int, seed: int, skips: bool 
     order = np.zeros(batch_size, index_type) if replaces else np.arange(n, dtype=index_type)
     return Sampler(
         order=order,
-        state=np.array([seed], dtype=np.uint64),
+        random=Random(np.array([seed], dtype=np.uint64)),
         position=np.array([n], dtype=np.int64),
         visited=np.array([0], dtype=np.int64),
         active=np.array([n], dtype=np.int64),

@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 # Looks at the counter before a waiting worker offers its core to others: some microseconds.
 SPINS = 2000
+FREE = 2**62  # a counter that has come so far lets everybody pass
 _YIELD = "SwitchToThread" if platform.system() == "Windows" else "sched_yield"
 _HAS_PAUSE = False
 
@@ -101,9 +102,10 @@ class Team(NamedTuple):
         """Go on when all workers have come here."""
         if self.size > 1:
             goal = (arrive(self.counter) // self.size + 1) * self.size
-            spins = 0
-            while arrived(self.counter) < goal:
+            spins, come = 0, arrived(self.counter)
+            while come < goal and come < FREE:
                 spins += 1
+                come = arrived(self.counter)
                 if spins < SPINS:
                     pause()
                 else:
@@ -139,7 +141,7 @@ class Threads:
         try:
             return [work(Team(0, size, counter)), *(other.result() for other in others)]
         except BaseException:
-            counter[0] = 2**62  # nobody waits any more for who does not come
+            counter[0] = FREE  # nobody waits any more for who does not come
             for other in others:
                 other.exception()
             raise

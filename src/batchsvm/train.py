@@ -19,7 +19,7 @@ from batchsvm.solution import Checkpoint, History, Status
 class Engine(Protocol):
     """Who runs the iterations."""
 
-    def run(self, stop: int, target: float) -> float: ...
+    def run(self, stop: int, target: float) -> bool: ...
 
 
 Callback = Callable[[Checkpoint], Any]
@@ -121,10 +121,10 @@ class Run:
                 # The estimate is of the last iterate: it says nothing about an average.
                 target = goal if is_ours and not averaging.on else -inf
                 began = perf_counter()
-                estimate = self.engine.run(self._first + stop, target)
+                reached = self.engine.run(self._first + stop, target)
                 self._seconds += perf_counter() - began
                 status = self._certify()
-                if estimate <= target:  # it was too hopeful
+                if reached:  # the estimate was too hopeful
                     goal /= 2
             if status is not None:
                 return status

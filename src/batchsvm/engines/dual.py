@@ -19,6 +19,7 @@ import numpy as np
 
 from batchsvm.compiled import Kernel, struct_method
 from batchsvm.losses import TINY, Loss
+from batchsvm.methods.watch import GAP, RISE, SEEN, VIOLATION
 from batchsvm.prefetch import ROWS_AHEAD, prefetch
 
 
@@ -48,6 +49,10 @@ def stays(self, i, a, beta, slack): ...
 
 @struct_method
 def product(self, k): ...
+
+
+@struct_method
+def slack_of(self, watch): ...
 
 
 class Dual(NamedTuple):
@@ -104,6 +109,14 @@ class Batch(NamedTuple):
             total += self.products[worker, k]
         return total
 
+    def slack_of(self, watch):
+        """The watch's slack, where the workers have put rows seen and violation in `totals`."""
+        seen, violation = 0.0, 0.0
+        for worker in range(self.totals.shape[0]):
+            seen += self.totals[worker, 0]
+            violation += self.totals[worker, 1]
+        return watch.slack(seen, violation)
+
 
 def make_batch(workers: int, size: int) -> Batch:
     # Lines are padded, or two workers would write to one cache line.
@@ -124,18 +137,21 @@ def make_batch(workers: int, size: int) -> Batch:
 def sdca_fixed_beta(
     dual, team, rows, w, batch, sampler, watch, averaging, guards, beta, iterations, target
 ):
-    """Naive, guarded and safe SDCA, and serial SDCA for b = 1; `rows` are those of the
-    worker's columns.
+    """Naive, guarded and safe SDCA; `rows` are those of the worker's columns.
 
-    Returns the iterations done, and beta.
+    Returns the iterations done, whether that was because the target was reached, and beta.
     """
     examples, order = dual.examples, sampler.order
     b, me = sampler.batch_size, team.rank
     first, last = team.portion(examples.size)  # the rows that are this worker's own
     start, visited = sampler.position[0], sampler.visited[0]
-    gap, violation, rise = 0.0, 0.0, 0.0
-    done = 0
-    while done < iterations:
+    seen, gap = watch.sums[me, SEEN], watch.sums[me, GAP]
+    violation, rise = watch.sums[me, VIOLATION], watch.sums[me, RISE]
+    batch.totals[me, 0], batch.totals[me, 1] = seen, violation
+    done, reached = 0, False
+    team.wait()
+    while done < iterations and not reached:
+        slack = batch.slack_of(watch)  # of all rows seen before this batch
         if sampler.is_spent(start):
             team.wait()
             if me == 0:
@@ -160,10 +176,11 @@ def sdca_fixed_beta(
             a = dual.response(i, batch.product(k))
             alpha, new = examples[i].alpha, dual.step(i, a, beta)
             change = new - alpha
+            seen += 1.0
             gap += dual.gap_of(i, a)
             violation += abs(change) * dual.curvature(i, beta)
             if watch.skips:
-                sampler.keep[i] = change != 0.0 or not dual.stays(i, a, beta, watch.slack())
+                sampler.keep[i] = change != 0.0 or not dual.stays(i, a, beta, slack)
             if change != 0.0:
                 if guards:
                     gain = dual.loss.conjugate(alpha) - dual.loss.conjugate(new)
@@ -174,6 +191,7 @@ def sdca_fixed_beta(
                 batch.coefficients[me, count] = dual.unit * examples[i].signed_weight * change
                 count += 1
         batch.counts[me, 0] = count
+        batch.totals[me, 0], batch.totals[me, 1] = seen, violation
         team.wait()
         for worker in range(team.size):
             for k in range(batch.counts[worker, 0]):
@@ -186,8 +204,8 @@ def sdca_fixed_beta(
         start += b
         visited += b
         if sampler.epoch_is_over(start, visited):
-            watch.tally(me, visited if me == 0 else 0, gap, violation, rise)
-            gap, violation, rise = 0.0, 0.0, 0.0
+            watch.save(me, seen, gap, violation, rise)
+            seen, gap, violation, rise = 0.0, 0.0, 0.0, 0.0
             team.wait()
             if me == 0:
                 watch.judge(target)
@@ -197,13 +215,12 @@ def sdca_fixed_beta(
             start = order.size  # the rows were rearranged, so that a shuffle is due
             if guards and watch.verdict[1]:  # beta_b is at most b, whatever the data
                 beta = min(2.0 * beta, float(b))
-            if watch.verdict[0]:
-                break
-    watch.tally(me, 0, gap, violation, rise)
+            reached = watch.verdict[0]
+    watch.save(me, seen, gap, violation, rise)
     if me == 0:
         sampler.position[0] = start
         sampler.visited[0] = visited
-    return done, beta
+    return done, reached, beta
 
 
 @Kernel
@@ -213,15 +230,15 @@ def sdca_aggressive(
 ):  # fmt: skip
     """Algorithm 2; `delta` is a zero vector of length d, and is left zero.
 
-    Returns the iterations done, beta, and the number of refused steps.
+    Returns as `sdca_fixed_beta`, and the number of refused steps.
     """
     examples, loss, order = dual.examples, dual.loss, sampler.order
     b, me = sampler.batch_size, team.rank
     first, last = team.portion(examples.size)
     start, visited = sampler.position[0], sampler.visited[0]
-    gap, violation = 0.0, 0.0
-    refused, done = 0, 0
-    while done < iterations:
+    seen, gap, violation = watch.sums[me, SEEN], watch.sums[me, GAP], watch.sums[me, VIOLATION]
+    refused, done, reached = 0, 0, False
+    while done < iterations and not reached:
         if sampler.is_spent(start):
             team.wait()
             if me == 0:
@@ -246,6 +263,7 @@ def sdca_aggressive(
             a = dual.response(i, batch.product(k))
             new = dual.step(i, a, beta)
             change = new - examples[i].alpha
+            seen += 1.0
             gap += dual.gap_of(i, a)
             violation += abs(change) * dual.curvature(i, beta)
             batch.rows[me, count] = i
@@ -306,17 +324,16 @@ def sdca_aggressive(
         start += b
         visited += b
         if sampler.epoch_is_over(start, visited):
-            watch.tally(me, visited if me == 0 else 0, gap, violation, 0.0)
-            gap, violation = 0.0, 0.0
+            watch.save(me, seen, gap, violation, 0.0)
+            seen, gap, violation = 0.0, 0.0, 0.0
             team.wait()
             if me == 0:
                 watch.judge(target)
             team.wait()
             visited = 0
-            if watch.verdict[0]:
-                break
-    watch.tally(me, 0, gap, violation, 0.0)
+            reached = watch.verdict[0]
+    watch.save(me, seen, gap, violation, 0.0)
     if me == 0:
         sampler.position[0] = start
         sampler.visited[0] = visited
-    return done, beta, refused
+    return done, reached, beta, refused

@@ -7,12 +7,20 @@ laid out densely as an array of b x d, and D(alpha + delta) - D(alpha) is eq. (D
 
 from __future__ import annotations
 
-from math import inf
-
 import numpy as np
 
 from batchsvm.losses import TINY
-from batchsvm.methods import Aggressive, DualState, Guarded, Method, PegasosState, State
+from batchsvm.methods import (
+    Aggressive,
+    BlockSampler,
+    DualState,
+    Guarded,
+    Method,
+    PegasosState,
+    State,
+)
+from batchsvm.methods.blocks import ALMOST_ONE, begin_blocks
+from batchsvm.methods.watch import GAP, RISE, SEEN, VIOLATION
 from batchsvm.problem import Problem
 from batchsvm.rows import Dense
 from batchsvm.sampling import Sampler, draw_batch
@@ -32,53 +40,122 @@ def batch_of(problem: Problem, A: np.ndarray) -> np.ndarray:
 class Engine:
     """What runs the iterations of one fit, one after the other."""
 
-    def __init__(self, problem: Problem, method: Method, state: State, sampler: Sampler) -> None:
+    def __init__(
+        self, problem: Problem, method: Method, state: State, sampler: Sampler | BlockSampler
+    ) -> None:
         self.problem, self.method, self.state, self.sampler = problem, method, state, sampler
 
-    def run(self, stop: int, target: float) -> float:
+    def run(self, stop: int, target: float) -> bool:
         """Advance the state to iteration `stop`, or to the end of an epoch whose estimated
-        gap is at most `target`.  Returns the last estimate of the gap (infinity: none)."""
+        gap is at most `target`, which is true then."""
         problem, state, sampler = self.problem, self.state, self.sampler
+        goal = target * problem.total_weight
         while state.iteration < stop:
+            state.iteration += 1
+            if isinstance(sampler, BlockSampler):
+                if _blocks_iteration(problem, state, sampler, goal):
+                    return True
+                continue
             start = draw_batch(sampler)
             A = sampler.order[start : start + sampler.batch_size].astype(np.int64)
             X = batch_of(problem, A)
-            state.iteration += 1
             if isinstance(state, PegasosState):
                 _pegasos_iteration(problem, state, A, X)
-            elif self._dual_iteration(state, start, A, X, target):
-                break
-        if isinstance(state, PegasosState):
-            return inf
-        return state.watch.estimate / problem.total_weight
+            elif _dual_iteration(problem, self.method, state, sampler, start, A, X, goal):
+                return True
+        return False
 
-    def _dual_iteration(
-        self, state: DualState, start: int, A: np.ndarray, X: np.ndarray, target: float
-    ) -> bool:
-        """An iteration, and what comes at the end of an epoch; whether the target is reached."""
-        problem, sampler = self.problem, self.sampler
-        watch, before = state.watch, _dual_value(problem, state, A)
-        alpha, a, q = _look(problem, state, A, X)
-        if isinstance(self.method, Aggressive) and A.size > 1:
-            _aggressive_iteration(problem, self.method, state, A, X)
-        else:
-            _fixed_beta_iteration(problem, state, A, X)
-        watch.tally(0, A.size, 0.0, 0.0, _dual_value(problem, state, A) - before)
-        sampler.visited[0] += A.size
-        if watch.skips:
-            slack, step = watch.slack(), problem.loss.dual_step
-            moved = problem.examples["alpha"][A] != alpha
-            with np.errstate(invalid="ignore"):  # the slack is infinite in the first epoch
-                stays = (step(alpha, a - slack, q) == alpha) & (step(alpha, a + slack, q) == alpha)
-            sampler.keep[A] = moved | ~stays
-        if not sampler.epoch_is_over(start + A.size, sampler.visited[0]):
-            return False
-        watch.judge(target * problem.total_weight)
-        sampler.end_epoch(start + A.size, watch.skips, watch.verdict[2])
-        sampler.position[0], sampler.visited[0] = sampler.order.size, 0
-        if isinstance(self.method, Guarded) and A.size > 1 and watch.verdict[1]:
-            state.beta = min(2 * state.beta, float(A.size))
-        return bool(watch.verdict[0])
+
+def _dual_iteration(problem, method, state, sampler, start, A, X, goal) -> bool:
+    """An iteration, and what comes at the end of an epoch; whether the goal is reached."""
+    watch, before = state.watch, _dual_value(problem, state, A)
+    alpha, keep = problem.examples["alpha"][A], _look(problem, state, A, X)
+    if isinstance(method, Aggressive) and A.size > 1:
+        _aggressive_iteration(problem, method, state, A, X)
+    else:
+        _fixed_beta_iteration(problem, state, A, X)
+    watch.sums[0, RISE] += _dual_value(problem, state, A) - before
+    if watch.skips:
+        sampler.keep[A] = keep | (problem.examples["alpha"][A] != alpha)
+    sampler.visited[0] += A.size
+    if not sampler.epoch_is_over(start + A.size, sampler.visited[0]):
+        return False
+    watch.judge(goal)
+    sampler.end_epoch(start + A.size, watch.skips, watch.verdict[2])
+    sampler.position[0], sampler.visited[0] = sampler.order.size, 0
+    if isinstance(method, Guarded) and A.size > 1 and watch.verdict[1]:
+        state.beta = min(2 * state.beta, float(A.size))
+    return bool(watch.verdict[0])
+
+
+def _look(problem, state, A, X):
+    """Show the rows to the watch as they are before the step; returns which of them would
+    move if their response were off by the slack."""
+    sign, weight, offset = _parts(problem, A)
+    alpha, loss, watch = problem.examples["alpha"][A], problem.loss, state.watch
+    a = sign * (X @ state.w) - offset
+    q = _curvature(problem, state, state.beta, A, weight)
+    gaps = weight * (loss.value(a) + loss.conjugate(alpha) + alpha * a)
+    violations = np.abs(loss.dual_step(alpha, a, q) - alpha) * q
+    slack = watch.slack(watch.sums[0, SEEN], watch.sums[0, VIOLATION])
+    watch.sums[0, [SEEN, GAP, VIOLATION]] += A.size, gaps.sum(), violations.sum()
+    return ~_stays(loss, alpha, a, q, slack)
+
+
+def _blocks_iteration(problem, state, sampler, goal) -> bool:
+    """Serial steps in each block from the same w, their sum scaled by theta; at the end of an
+    epoch, whether the goal is reached."""
+    loss, examples, watch = problem.loss, problem.examples, state.watch
+    blocks, unit = sampler.edges.size - 1, 1 / (problem.lam * problem.total_weight)
+    if sampler.position[0] >= sampler.longest_block():
+        begin_blocks(sampler)
+        sampler.position[0] = 0
+    before, moves, first_order = examples["alpha"].copy(), [], 0.0
+    for block in range(blocks):
+        local, start = state.w.copy(), sampler.edges[block] + sampler.position[0]
+        stop = min(start + sampler.share, sampler.edges[block] + sampler.active[block, 0])
+        slack = watch.slack(watch.sums[block, SEEN], watch.sums[block, VIOLATION])
+        for i in sampler.order[start:stop]:
+            A = np.array([i])
+            X, (sign, weight, offset) = batch_of(problem, A), _parts(problem, A)
+            alpha, a = examples["alpha"][A], sign * (X @ local) - offset
+            q = _curvature(problem, state, 1.0, A, weight)
+            new = loss.dual_step(alpha, a, q)
+            gap = weight * (loss.value(a) + loss.conjugate(alpha) + alpha * a)
+            watch.sums[block, [SEEN, GAP, VIOLATION]] += 1, gap[0], (np.abs(new - alpha) * q)[0]
+            sampler.keep[i] = new != alpha or not _stays(loss, alpha, a, q, slack)
+            delta = sign * weight * (new - alpha)
+            lower = weight * (loss.conjugate(alpha) - loss.conjugate(new) - (new - alpha) * a)
+            first_order += (lower - unit / 2 * delta**2 * examples["norm2"][A])[0]
+            examples["alpha"][A] = new
+            local += unit * X.T @ delta
+        moves.append(local - state.w)
+        first_order += moves[-1] @ moves[-1] / (2 * unit)
+    total = np.sum(moves, axis=0)
+    quadratic = total @ total / unit
+    theta = first_order / quadratic if first_order < ALMOST_ONE * quadratic else 1.0
+    state.beta = 1 / theta
+    state.refused += theta < 1
+    if theta < 1:
+        examples["alpha"] = before + theta * (examples["alpha"] - before)
+    state.w += theta * total
+    sampler.position[0] += sampler.share
+    if sampler.position[0] < sampler.longest_block():
+        return False
+    watch.judge(goal)
+    for block in range(blocks):
+        sampler.end_block(block, watch.skips, watch.verdict[2])
+    if sampler.longest_block() == 0:
+        for block in range(blocks):
+            sampler.end_block(block, False, True)
+    sampler.position[0] = sampler.order.size
+    return bool(watch.verdict[0])
+
+
+def _stays(loss, alpha, a, q, slack):
+    """Whether alpha would stay where it is if responses were off by the slack."""
+    down, up = loss.dual_step(alpha, a - slack, q), loss.dual_step(alpha, a + slack, q)
+    return (down == alpha) & (up == alpha)
 
 
 def _dual_value(problem: Problem, state: DualState, A: np.ndarray) -> float:
@@ -87,18 +164,6 @@ def _dual_value(problem: Problem, state: DualState, A: np.ndarray) -> float:
     alpha = problem.examples["alpha"][A]
     terms = weight * (alpha * offset - problem.loss.conjugate(alpha))
     return float(terms.sum() - problem.lam * problem.total_weight / 2 * (state.w @ state.w))
-
-
-def _look(problem, state, A, X):
-    """Show the rows to the watch as they are before the step; returns alpha, a and q."""
-    sign, weight, offset = _parts(problem, A)
-    alpha, loss = problem.examples["alpha"][A], problem.loss
-    a = sign * (X @ state.w) - offset
-    q = _curvature(problem, state, state.beta, A, weight)
-    gaps = weight * (loss.value(a) + loss.conjugate(alpha) + alpha * a)
-    violations = np.abs(loss.dual_step(alpha, a, q) - alpha) * q
-    state.watch.tally(0, 0, gaps.sum(), violations.sum(), 0.0)
-    return alpha, a, q
 
 
 def _parts(problem: Problem, A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

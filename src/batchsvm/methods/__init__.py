@@ -1,6 +1,7 @@
 """The methods of the paper: their parameters, their state, what an iteration decides."""
 
 from batchsvm.methods.averaging import AVERAGINGS
+from batchsvm.methods.blocks import Blocks, BlockSampler, make_block_sampler
 from batchsvm.methods.pegasos import Pegasos, PegasosState, start_pegasos
 from batchsvm.methods.sdca import (
     STEPS,
@@ -22,6 +23,7 @@ METHODS: dict[str, type[Pegasos] | type[DualMethod]] = {
     "safe": Safe,
     "guarded": Guarded,
     "aggressive": Aggressive,
+    "blocks": Blocks,
 }
 
 __all__ = [
@@ -29,6 +31,8 @@ __all__ = [
     "METHODS",
     "STEPS",
     "Aggressive",
+    "BlockSampler",
+    "Blocks",
     "DualMethod",
     "DualState",
     "Guarded",
@@ -38,6 +42,7 @@ __all__ = [
     "PegasosState",
     "Safe",
     "State",
+    "make_block_sampler",
     "start_dual",
     "start_pegasos",
 ]

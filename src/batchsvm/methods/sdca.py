@@ -10,10 +10,11 @@ tells the rules apart is beta, the price of that:
 
     Naive       beta = 1: the serial step (eq. (alphai), Section 4.1).  May fail for b > 1.
     Safe        beta = beta_b (Section 4.2): guaranteed by Theorem 2.
-    Guarded     beta = 1, doubled after each epoch over which D fell, up to b, which no
+    Guarded     beta = 1, doubled after each epoch in which D hardly rose, up to b, which no
                 beta_b exceeds: what "auto" takes for small batches, which seldom fail.
     Aggressive  beta adapts between 1 and beta_b (Algorithm 2, Section 4.3); a step that
                 would not raise D is refused.
+    Blocks      serial steps on blocks of rows side by side (`blocks.py`).
 
 For b = 1 all are one method, serial SDCA.
 
@@ -51,7 +52,7 @@ class DualMethod:
         An upper bound on sigma^2 that is already known; measured if missing.
     skips : bool
         Leave rows that sit satisfied at a bound out of some epochs (see `watch.py`); only
-        in permuted order, and only for batches of one and the guarded rule.
+        in permuted order, and only for batches of one, the guarded rule and blocks.
     """
 
     sampling: str = "permutation"
@@ -61,10 +62,16 @@ class DualMethod:
 
     name: ClassVar[str]
 
+    skips_in_batches: ClassVar[bool] = False
+
     def may_skip(self, batch_size: int) -> bool:
         """Whether rows may be left out of epochs."""
-        fits = batch_size == 1 or isinstance(self, Guarded)
+        fits = batch_size == 1 or self.skips_in_batches
         return self.skips and fits and self.sampling == "permutation"
+
+    def lines(self, workers: int) -> int:
+        """How many sums are kept apart."""
+        return workers
 
     def first_beta(self, beta_b: float) -> float:
         """beta of the first iteration."""
@@ -90,9 +97,10 @@ class Safe(DualMethod):
 
 @dataclass(frozen=True)
 class Guarded(DualMethod):
-    """Naive steps, made shorter by half after each epoch over which D fell."""
+    """Naive steps, made shorter by half after each epoch in which D fell or hardly rose."""
 
     name: ClassVar[str] = "guarded"
+    skips_in_batches: ClassVar[bool] = True
 
     def first_beta(self, beta_b: float) -> float:
         return 1.0
@@ -169,7 +177,7 @@ def start_dual(
         problem,
         w,
         make_averaging(averaging, problem.n, scale=1.0),
-        make_watch(problem.n, batch_size, method.may_skip(batch_size), workers),
+        make_watch(problem.n, batch_size, method.may_skip(batch_size), method.lines(workers)),
         batch_size,
         beta_b,
         method.first_beta(beta_b),

@@ -1,0 +1,55 @@
+"""The kernel of serial SDCA: one row after another, by one thread.
+
+What `dual.py` does for a batch of one, without what only batches and teams need: a third
+less time a row.
+"""
+
+from __future__ import annotations
+
+from batchsvm.compiled import Kernel
+from batchsvm.methods.watch import GAP, SEEN, VIOLATION
+from batchsvm.prefetch import ROWS_AHEAD, prefetch
+
+
+@Kernel
+def sdca_serial(dual, rows, w, sampler, watch, averaging, iterations, target):
+    """Returns the iterations done, and whether that was because the target was reached."""
+    examples, order = dual.examples, sampler.order
+    start, visited = sampler.position[0], sampler.visited[0]
+    seen, gap, violation = watch.sums[0, SEEN], watch.sums[0, GAP], watch.sums[0, VIOLATION]
+    for done in range(iterations):
+        if sampler.is_spent(start):
+            sampler.shuffle()
+            start = 0
+        averaging.observe(1.0)
+        i = order[start]
+        rows.expect(order, start)
+        if start + ROWS_AHEAD < order.size:
+            prefetch(examples, order[start + ROWS_AHEAD])
+        a, slack = dual.response(i, rows.dot(i, w)), watch.slack(seen, violation)
+        alpha, q = examples[i].alpha, dual.curvature(i, 1.0)
+        new = dual.loss.dual_step(alpha, a, q)
+        change = new - alpha
+        seen += 1.0
+        gap += dual.gap_of(i, a)
+        violation += abs(change) * q
+        if change != 0.0:
+            examples[i].alpha = new
+            averaging.note(i, change)
+            rows.add(i, dual.unit * examples[i].signed_weight * change, w)
+        if watch.skips:
+            sampler.keep[i] = change != 0.0 or not dual.stays(i, a, 1.0, slack)
+        start += 1
+        visited += 1
+        if sampler.epoch_is_over(start, visited):
+            watch.save(0, seen, gap, violation, 0.0)
+            watch.judge(target)
+            sampler.end_epoch(start, watch.skips, watch.verdict[2])
+            seen, gap, violation = 0.0, 0.0, 0.0
+            start, visited = order.size, 0
+            if watch.verdict[0]:
+                sampler.position[0], sampler.visited[0] = start, visited
+                return done + 1, True
+    watch.save(0, seen, gap, violation, 0.0)
+    sampler.position[0], sampler.visited[0] = start, visited
+    return iterations, False

@@ -1,0 +1,196 @@
+"""One fit on several threads: the same result, sound layouts, nobody waits for ever."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import batchsvm
+from batchsvm import layout
+from batchsvm.compiled import Kernel
+from batchsvm.inputs import read_matrix
+from batchsvm.methods import METHODS, Blocks, Guarded
+from batchsvm.parts import split
+from batchsvm.team import Threads
+from conftest import FORMATS, toy
+from test_methods import LAM, quietly
+
+
+@pytest.fixture(autouse=True)
+def _threads_for_little_data(monkeypatch):
+    monkeypatch.setattr(layout, "SMALL", 0)
+    monkeypatch.setattr(layout, "LEAST_A_WORKER", 1)
+
+
+@pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
+@pytest.mark.parametrize("method", METHODS)
+def test_any_number_of_threads_gives_the_same_to_rounding(method, form):
+    X, y = toy("hinge")
+    runs = [
+        quietly(
+            form(X), y, lam=LAM, method=method, batch_size=6, tol=0, max_epochs=4,
+            n_jobs=jobs, random_state=3,
+        )
+        for jobs in (1, 2, 3)
+    ]  # fmt: skip
+    assert [run.plan.workers for run in runs] == [1, 2, 2 if method == "blocks" else 3]
+    for run in runs[1:]:
+        np.testing.assert_allclose(run.w, runs[0].w, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(run.alpha, runs[0].alpha, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("averaging", [None, "tail", "decay"])
+@pytest.mark.parametrize("method", ["pegasos", "safe", "aggressive"])
+def test_averages_are_the_same_on_two_threads(method, averaging):
+    X, y = toy("logistic")
+    one, two = (
+        quietly(
+            X, y, "logistic", LAM, METHODS[method](sampling="subsets"), 5, tol=0, max_epochs=6,
+            averaging=averaging, n_jobs=jobs, random_state=1,
+        )
+        for jobs in (1, 2)
+    )  # fmt: skip
+    np.testing.assert_allclose(two.w, one.w, rtol=1e-8, atol=1e-11)
+
+
+@pytest.mark.parametrize("jobs", [2, 3])
+@pytest.mark.parametrize("method", ["auto", *METHODS])
+def test_the_same_seed_and_threads_give_the_same_bits(method, jobs):
+    X, y = toy("hinge")
+    first, second = (
+        quietly(X, y, lam=LAM, method=method, tol=1e-3, max_epochs=20, n_jobs=jobs, random_state=7)
+        for _ in range(2)
+    )
+    np.testing.assert_array_equal(first.w, second.w)
+    np.testing.assert_array_equal(first.alpha, second.alpha)
+
+
+def wide(n=400, d=3000):
+    X = sp.random_array((n, d), density=0.1, format="csr", rng=np.random.default_rng(0))
+    return X, np.where(np.random.default_rng(1).random(n) < 0.5, 1.0, -1.0)
+
+
+def test_auto_cuts_columns_of_wide_data_and_rows_of_thin_data():
+    X, y = wide()
+    cut = batchsvm.fit(X, y, lam=0.01, n_jobs=2, random_state=0)
+    assert isinstance(cut.method, Guarded)
+    assert cut.status.converged
+    assert (cut.plan.workers, cut.batch_size) == (2, 16)
+    assert "cut among 2 threads" in str(cut.plan)
+    X, y = toy("hinge")
+    thin = batchsvm.fit(X, y, lam=LAM, n_jobs=2, random_state=0)
+    assert isinstance(thin.method, Blocks)
+    assert thin.status.converged
+    assert "few columns" in thin.plan.reason
+    for solution, data, lam in ((cut, wide()[0], 0.01), (thin, X, LAM)):
+        target = wide()[1] if data.shape[0] == 400 else y
+        exact = batchsvm.fit(data, target, lam=lam, tol=1e-7, max_epochs=10_000)
+        assert solution.certificate.primal - exact.certificate.dual <= 1e-3 + 1e-6
+
+
+def test_auto_leaves_little_data_short_rows_and_scrambled_indices_to_one_thread(monkeypatch):
+    X, y = wide()
+    scrambled = X.copy()
+    for i in range(X.shape[0]):
+        row = slice(X.indptr[i], X.indptr[i + 1])
+        scrambled.indices[row] = X.indices[row][::-1]
+        scrambled.data[row] = X.data[row][::-1]
+    scrambled.has_sorted_indices = False
+    plans = [batchsvm.fit(scrambled, y, lam=0.01, n_jobs=2).plan]
+    monkeypatch.setattr(layout, "LEAST_A_WORKER", 10_000)
+    plans.append(batchsvm.fit(X, y, lam=0.01, n_jobs=2).plan)
+    monkeypatch.setattr(layout, "SMALL", 10**9)
+    plans.append(batchsvm.fit(X, y, lam=0.01, n_jobs=2).plan)
+    for plan, words in zip(plans, ("not sorted", "too short", "little data"), strict=True):
+        assert plan.workers == plan.batch_size == 1
+        assert words in plan.reason
+
+
+def identical_rows(n=64):
+    return np.ones((n, 1)), np.ones(n)
+
+
+def test_guarded_steps_get_shorter_when_the_dual_falls():
+    # All rows the same: naive steps jump to and fro (Section 4.1), and never converge.
+    X, y = identical_rows()
+    naive, guarded = (
+        quietly(X, y, lam=0.5, method=method, batch_size=64, tol=1e-6, max_epochs=400)
+        for method in ("naive", "guarded")
+    )
+    assert not naive.status.converged
+    assert guarded.status.converged
+    assert np.all(np.diff(guarded.history.beta) >= 0)
+    assert 1 < guarded.history.beta[-1] <= 64
+
+
+def test_blocks_never_let_the_dual_fall():
+    X, y = identical_rows()
+    solution = quietly(
+        X, y, lam=0.5, method=Blocks(blocks=8), batch_size=64, tol=1e-9, max_epochs=50,
+        checkpoints=range(1, 40),
+    )  # fmt: skip
+    assert np.all(np.diff(solution.history.dual) >= -1e-15)
+    assert solution.history.refused[-1] > 0  # shortened at least once
+    assert solution.certificate.relative_gap < 1e-6
+
+
+def test_parts_put_together_are_the_rows():
+    X, _ = wide(50, 700)
+    threads = Threads(3)
+    matrix = read_matrix(X, threads)
+    rng = np.random.default_rng(0)
+    w, v = rng.normal(size=700), rng.normal(size=50)
+    np.testing.assert_allclose(matrix.times(w), X @ w)
+    np.testing.assert_allclose(matrix.combination(lambda i, j: v[i:j]), X.T @ v)
+    parts = split(matrix.rows, threads, 3)
+    spans = np.array([[part.span(i) for i in range(50)] for part in parts])
+    np.testing.assert_array_equal(spans[0, :, 0], X.indptr[:-1])
+    np.testing.assert_array_equal(spans[:-1, :, 1], spans[1:, :, 0])
+    np.testing.assert_array_equal(spans[-1, :, 1], X.indptr[1:])
+    sizes = (spans[..., 1] - spans[..., 0]).sum(axis=1)
+    assert sizes.min() > 0.8 * sizes.mean()
+    threads.close()
+
+
+@Kernel
+def count_together(team, rounds, seen):
+    for k in range(rounds):
+        seen[team.rank] += 1
+        team.wait()
+        for worker in range(team.size):
+            if seen[worker] < k + 1:
+                return False
+        team.wait()
+    return True
+
+
+def test_nobody_goes_on_before_all_have_come():
+    with Threads(4) as threads:
+        seen = np.zeros(4, np.int64)
+        assert threads.together(lambda team: count_together(team, 200, seen)) == [True] * 4
+        assert seen.tolist() == [200] * 4
+
+
+def test_an_error_in_one_worker_frees_the_others():
+    def work(team):
+        if team.rank == 0:
+            raise RuntimeError("one fell")
+        count_together(team, 10, np.full(4, 10**6))
+
+    with Threads(3) as threads, pytest.raises(RuntimeError, match="one fell"):
+        threads.together(work)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": Blocks(blocks=0)}, "blocks must be an integer from 1 to n = 60, not 0"),
+        ({"method": Blocks(sampling="subsets")}, 'sampling must be "permutation" for blocks'),
+        ({"method": "blocks", "averaging": "decay"}, "averaging must be None for blocks"),
+    ],
+)
+def test_what_does_not_go_with_blocks(arguments, message):
+    X, y = toy("hinge")
+    with pytest.raises(ValueError, match=message):
+        batchsvm.fit(X, y, lam=LAM, **arguments)
