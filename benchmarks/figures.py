@@ -10,7 +10,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from benchmarks.judging import GOALS, along, entry_of
+from benchmarks.judging import GOALS, along, entries_in
 
 FLOOR = 1e-8  # what the optimum is certified to: less means nothing
 
@@ -18,7 +18,7 @@ FLOOR = 1e-8  # what the optimum is certified to: less means nothing
 def curves(folder: Path, name: str, rows: list[dict]) -> None:
     """The medians of each entry along its settings; ours black, peers in a colour each."""
     figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
-    entries = list(dict.fromkeys(entry_of(row) for row in rows))
+    entries = entries_in(rows)
     peers = list(dict.fromkeys(entry.solver for entry in entries if entry.solver != "batchsvm"))
     for entry in entries:
         steps = [

@@ -42,6 +42,12 @@ def entry_of(row: dict) -> Entry:
     return Entry(row["solver"], row["threads"])
 
 
+def entries_in(rows: Iterable[dict], ours: str = "batchsvm") -> list[Entry]:
+    """Ours first, then the peers by name."""
+    found = {entry_of(row) for row in rows}
+    return sorted(found, key=lambda e: (e.solver != ours, e.solver.lower(), e.threads))
+
+
 def along(rows: Iterable[dict], entry: Entry) -> dict[float, list[dict]]:
     """The entry's fits by setting, from the loosest to the tightest."""
     steps: dict[float, list[dict]] = {}

@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from math import nan
 from random import Random
 
 from rich.console import Console
@@ -112,18 +113,24 @@ def race(
 def measure(
     client: Client, data: Set, best: float, entry: Entry, knob: float, seed: int, limit: float
 ) -> dict:
-    """One fit as a row; a failure is a row too."""
+    """One fit as a row; a failure is a row too.
+
+    A fit that takes too long is tried once more: threads that spin can stall for seconds
+    when another process takes a core for a moment.
+    """
     row = {
         "set": data.name, "solver": entry.solver, "threads": entry.threads, "knob": knob,
-        "seed": seed,
+        "seed": seed, "seconds": nan, "suboptimality": nan,
     }  # fmt: skip
-    try:
-        w, answer = client.fit(data, knob, entry.threads, seed, limit)
-    except TooSlowError:
-        return {**row, "seconds": limit, "suboptimality": float("nan"), "outcome": "too slow"}
-    except SolverError as error:
-        return {**row, "seconds": float("nan"), "suboptimality": float("nan"),
-                "outcome": f"failed: {error}"}  # fmt: skip
-    time.sleep(PAUSE)
-    error = objective(data, w) - best
-    return {**row, "seconds": answer["seconds"], "suboptimality": error, "outcome": "fitted"}
+    for _ in range(2):
+        try:
+            w, answer = client.fit(data, knob, entry.threads, seed, limit)
+        except TooSlowError:
+            row |= {"seconds": limit, "outcome": "too slow"}
+        except SolverError as error:
+            return {**row, "outcome": f"failed: {error}"}
+        else:
+            time.sleep(PAUSE)
+            row |= {"seconds": answer["seconds"], "suboptimality": objective(data, w) - best}
+            return {**row, "outcome": "fitted"}
+    return row

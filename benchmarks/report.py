@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks import figures, results
-from benchmarks.judging import GOALS, Entry, best_peer, entry_of, geometric_mean, times
+from benchmarks.judging import GOALS, Entry, best_peer, entries_in, entry_of, geometric_mean, times
 
 OURS = "batchsvm"
 HEAD = """# Benchmarks
@@ -66,6 +66,10 @@ def length(seconds: float) -> str:
     return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
+def power(goal: float) -> str:
+    return f"{goal:.0e}".replace("e-0", "e-")
+
+
 def mib(size: float) -> str:
     return f"{size / 2**20:.1f} MiB"
 
@@ -81,12 +85,11 @@ def race(folder: Path) -> str:
     for name, mine in sets.items():
         figures.curves(folder, name, mine)
         text += [f"## {name}\n", f"![seconds against sub-optimality on {name}]({name}.png)\n"]
-        entries = list(dict.fromkeys(entry_of(row) for row in mine))
         cells = [
             [str(entry), *(cell(entry, found[name][goal], mine, goal) for goal in GOALS)]
-            for entry in entries
+            for entry in entries_in(mine)
         ]
-        text.append(table(["solver", *(f"to {goal:g}" for goal in GOALS)], cells))
+        text.append(table(["solver", *(f"to {power(goal)}" for goal in GOALS)], cells))
     text.append(
         "In brackets, how many times faster than the best peer, and the setting. A dash: no setting"
         " reached the goal in the time allowed; *missed*: rounds of the race itself that fell short"
@@ -98,10 +101,10 @@ def race(folder: Path) -> str:
 
 def summary(found: dict[str, dict]) -> str:
     """How many times faster than the best peer ours is; its name is in the cell."""
-    ours = list(dict.fromkeys(
+    ours = sorted({
         entry for goals in found.values() for reached in goals.values() for entry in reached
         if entry.solver == OURS
-    ))  # fmt: skip
+    })  # fmt: skip
     lines = []
     for entry in ours:
         for name, goals in found.items():
@@ -115,7 +118,7 @@ def summary(found: dict[str, dict]) -> str:
             known = all(ratio is not None and isfinite(ratio) for ratio in ratios)
             means.append(f"**{geometric_mean(ratios):.2f}**" if known else "–")
         lines.append([str(entry), "geometric mean", *means])
-    return table(["", "set", *(f"to {goal:g}" for goal in GOALS)], lines)
+    return table(["", "set", *(f"to {power(goal)}" for goal in GOALS)], lines)
 
 
 def beaten(entry: Entry, reached: dict) -> str:

@@ -107,7 +107,7 @@ def main(arguments: list[str] | None = None) -> None:
         keep("peers", about)
     if "race" in wanted:
         rows = race(options.sets, peers, options.threads, rounds, options.limit, console)
-        keep("race", rows, f"{rounds} rounds, fits of at most {options.limit:g} s")
+        keep("race", rows, f"rounds: {rounds}; fits of at most {options.limit:g} s")
     if "memory" in wanted:
         rows = results.read(folder, "race")
         if not rows:
