@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import groupby
+from collections.abc import Iterable
 from math import isfinite
 from pathlib import Path
 from statistics import median
@@ -28,7 +27,7 @@ every seed; times are medians over the rounds, and so are ratios, which are take
 
 def write(folder: Path) -> Path:
     """Write the page and the figures from what has been measured so far."""
-    page = [HEAD]
+    page = [HEAD, place(common(folder))]
     for section in (
         race, peers, memory, first_fit, start_up, certifying, methods_memory, tiny, growth, scaling,
     ):  # fmt: skip
@@ -47,10 +46,23 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
+def common(folder: Path) -> dict:
+    """The facts of the section that was measured first, which hold unless a section says so."""
+    return next(iter(results.read_facts(folder).values()), {})
+
+
+def place(facts: dict) -> str:
+    return f"Measured on {facts['machine']}; {facts['versions']}.\n" if facts else ""
+
+
 def conditions(folder: Path, section: str) -> str:
-    facts = results.read_facts(folder).get(section, {})
-    words = [str(facts[key]) for key in ("how", "machine", "versions") if facts.get(key)]
-    return "\n*" + "; ".join(words) + ".*\n" if words else ""
+    """How a section was measured, and where if that was elsewhere."""
+    facts, usual = results.read_facts(folder).get(section, {}), common(folder)
+    elsewhere = [facts.get(key) for key in ("machine", "versions")] != [
+        usual.get(key) for key in ("machine", "versions")
+    ]
+    words = [facts.get("how", ""), place(facts) if facts and elsewhere else ""]
+    return "\n".join(f"*{word.strip()}*\n" for word in words if word)
 
 
 def by(rows: list[dict], *keys: str) -> dict:
@@ -164,9 +176,9 @@ def memory(folder: Path) -> str:
         return ""
     sets = list(by(rows, "set"))
     cells = []
-    for key, mine in by(rows, "solver", "threads").items():
-        peaks = {row["set"]: mib(row["peak_bytes"]) for row in mine}
-        cells.append([Entry(*key), *(peaks.get(name, "–") for name in sets)])
+    for entry in entries_in(rows):
+        peaks = {row["set"]: mib(row["peak_bytes"]) for row in rows if entry_of(row) == entry}
+        cells.append([entry, *(peaks.get(name, "–") for name in sets)])
     sizes = {row["set"]: mib(row["data_bytes"]) for row in rows}
     cells.append(["*the data*", *(sizes[name] for name in sets)])
     return (
@@ -263,9 +275,9 @@ def scaling(folder: Path) -> str:
         cells = [
             [jobs, length(median(fit["seconds"] for fit in fits)),
              f"{median(alone[fit['turn']] / fit['seconds'] for fit in fits):.2f}",
-             f"{median(fit['epochs'] for fit in fits):.1f}", f"{max(f['gap'] for f in fits):.1e}"]
-            for jobs, fits in groupby(sorted(mine, key=lambda r: r["n_jobs"]), jobs_of)
-            for fits in [list(fits)]
+             f"{median(fit['epochs'] for fit in fits):.1f}",
+             f"{max(fit['gap'] for fit in fits):.1e}"]
+            for jobs, fits in by(mine, "n_jobs").items()
         ]  # fmt: skip
         first = mine[0]
         text += [
@@ -275,6 +287,3 @@ def scaling(folder: Path) -> str:
             table(["threads", "seconds", "speed-up", "epochs", "gap"], cells),
         ]
     return "## Scaling with threads\n\n" + "\n".join(text) if text else ""
-
-
-jobs_of: Callable[[dict], int] = lambda row: row["n_jobs"]  # noqa: E731

@@ -107,7 +107,7 @@ def main(arguments: list[str] | None = None) -> None:
         keep("peers", about)
     if "race" in wanted:
         rows = race(options.sets, peers, options.threads, rounds, options.limit, console)
-        keep("race", rows, f"rounds: {rounds}; fits of at most {options.limit:g} s")
+        keep("race", rows, f"Rounds: {rounds}; a fit may take {options.limit:g} s.")
     if "memory" in wanted:
         rows = results.read(folder, "race")
         if not rows:
@@ -117,15 +117,15 @@ def main(arguments: list[str] | None = None) -> None:
     if "first_fit" in wanted:
         times = min(3, rounds)
         rows = footprint.first_fit(options.sets[0], peers, times, console)
-        keep("first_fit", rows, f"medians of {times}")
+        keep("first_fit", rows, f"Medians of {times}.")
     if "start_up" in wanted:
-        keep("start_up", ourselves.start_up(rounds), f"medians of {rounds}")
+        keep("start_up", ourselves.start_up(rounds), f"Medians of {rounds}.")
     if "certifying" in wanted:
         keep("certifying", ourselves.certifying(options.sets, options.threads, console))
     if "methods_memory" in wanted:
         keep("methods_memory", ourselves.methods_memory(options.sets, console))
     if "tiny" in wanted:
-        keep("tiny", ourselves.tiny(rounds), f"medians of {20 * rounds}")
+        keep("tiny", ourselves.tiny(rounds), f"Medians of {20 * rounds}.")
     if "growth" in wanted:
         sizes = [size for size in growth.SIZES if size <= options.nonzeros]
         with console.status("Growth"):
