@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from math import nan
 from random import Random
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from threadpoolctl import threadpool_limits
 
 from benchmarks.client import Client, SolverError, TooSlowError
-from benchmarks.judging import GOALS, Entry, along, is_over, loosest
+from benchmarks.judging import GOALS, Entry, along, entry_of, is_over, loosest
 from benchmarks.peers.registry import Peer
 from benchmarks.sets import Set, load, objective, optimum
 
@@ -76,9 +77,9 @@ def finals(entries: list[Entry], rows: list[dict], rounds: int, fit: Fit) -> lis
 def race(
     names: list[str], peers: list[Peer], threads: list[int], rounds: int, limit: float,
     console: Console,
-) -> list[dict]:  # fmt: skip
-    """All rows of all sets."""
-    entries, rows = entries_of(peers, threads), []
+) -> Iterator[list[dict]]:  # fmt: skip
+    """The rows of one set after another, so that a long run can be kept as it goes."""
+    entries = entries_of(peers, threads)
     knobs = {peer.name: peer.knobs for peer in peers}
     columns = (
         TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
@@ -94,20 +95,27 @@ def race(
             data = load(name)
             best = optimum(data)
 
-            def fit(entry: Entry, knob: float, seed: int, goal: float | str) -> dict:
-                row = measure(clients[entry.solver], data, best, entry, knob, seed, limit)  # noqa: B023
-                last = f"{entry}: {row['seconds']:.3f} s at {row['suboptimality']:.1e}"
-                progress.update(task, advance=1, last=last)  # noqa: B023
-                return {**row, "goal": goal}
+            def show(row: dict, task: TaskID = task) -> None:
+                last = f"{row['seconds']:.3f} s at {row['suboptimality']:.1e}"
+                progress.update(task, advance=1, last=f"{entry_of(row)}: {last}")
 
+            fit = partial(timed_fit, clients, data, best, limit, show)
             progress.update(task, description=f"{name}: along the settings")
             way = climb(entries, knobs, rounds, fit)
             progress.update(task, description=f"{name}: to the goals")
-            rows += way + finals(entries, way, rounds, fit)
+            yield way + finals(entries, way, rounds, fit)
             progress.update(task, description=name, total=1, completed=1)
             for client in clients.values():
                 client.close()  # lets go of the set
-    return rows
+
+
+def timed_fit(
+    clients: dict[str, Client], data: Set, best: float, limit: float, show: Callable,
+    entry: Entry, knob: float, seed: int, goal: float | str,
+) -> dict:  # fmt: skip
+    row = measure(clients[entry.solver], data, best, entry, knob, seed, limit)
+    show(row)
+    return {**row, "goal": goal}
 
 
 def measure(

@@ -150,12 +150,13 @@ def cell(entry: Entry, reached: dict, rows: list[dict], goal: float) -> str:
 
 
 def complaint(entry: Entry, rows: list[dict]) -> str:
-    failed = {
-        row["outcome"]
-        for row in rows
-        if entry_of(row) == entry and row["outcome"].startswith("failed")
-    }
-    return f" ({sorted(failed)[0]})" if failed else ""
+    """Why an entry stopped before it reached a goal, if it did not run out of settings."""
+    for row in rows:
+        if entry_of(row) == entry and row["outcome"] == "too slow":
+            return f" (more than {length(row['seconds'])})"
+        if entry_of(row) == entry and row["outcome"] != "fitted":
+            return f" ({row['outcome']})"
+    return ""
 
 
 def peers(folder: Path) -> str:

@@ -106,8 +106,12 @@ def main(arguments: list[str] | None = None) -> None:
         peers, about = available(options.solvers, console)
         keep("peers", about)
     if "race" in wanted:
-        rows = race(options.sets, peers, options.threads, rounds, options.limit, console)
-        keep("race", rows, f"Rounds: {rounds}; a fit may take {options.limit:g} s.")
+        # Sets that are not asked for keep the numbers that they have.
+        rows = [row for row in results.read(folder, "race") if row["set"] not in options.sets]
+        how = f"Rounds: {rounds}; a fit may take {options.limit:g} s."
+        for more in race(options.sets, peers, options.threads, rounds, options.limit, console):
+            rows += more
+            keep("race", rows, how)
     if "memory" in wanted:
         rows = results.read(folder, "race")
         if not rows:

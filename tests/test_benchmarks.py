@@ -222,7 +222,9 @@ def canned():
 
 def test_the_report_is_written_from_the_numbers(tmp_path):
     facts = {"how": "Rounds: 2.", "machine": "2 cores of X", "versions": "Python 3"}
-    results.write(tmp_path, "race", canned(), facts)
+    slow = row("slow", seconds=7.0, error=np.nan) | {"outcome": "too slow"}
+    rows = [*canned(), slow]
+    results.write(tmp_path, "race", rows, facts)
     peer = {"solver": "c", "version": "", "knob": "tol", "reason": "no wheel", "threads": "1"}
     results.write(tmp_path, "peers", [peer], facts)
     memory = {"set": "rcv1", "solver": "a", "threads": 1, "peak_bytes": 2**20, "data_bytes": 2**21}
@@ -245,6 +247,7 @@ def test_the_report_is_written_from_the_numbers(tmp_path):
     assert "| batchsvm, 1 thread | rcv1 | 2.00 (a, 1 thread) | 2.00 (a, 1 thread) | 3.00 (b" in text
     assert "| batchsvm, 1 thread | geometric mean | **2.00** | **2.00** | **3.00** |" in text
     assert "| a, 1 thread | 12 s (×1.00, 0.001) | 15 s (×1.00, 0.0001) | – | – |" in text
+    assert "| slow, 1 thread | – (more than 7 s) |" in text
     assert "not installed: no wheel" in text
     assert "| a, 1 thread | 1.0 MiB |" in text
     assert "| a | cold cache | 500 ms | 2 s |" in text
@@ -257,7 +260,7 @@ def test_the_report_is_written_from_the_numbers(tmp_path):
         assert (tmp_path / target).stat().st_size > 100
     assert (tmp_path / "cov.svg").exists()
     with (tmp_path / "race.csv").open() as file:
-        assert len(list(csv.DictReader(file))) == len(canned())
+        assert len(list(csv.DictReader(file))) == len(rows)
 
 
 def test_a_report_of_nothing_is_a_page(tmp_path):
