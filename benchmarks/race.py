@@ -89,7 +89,8 @@ def race(
         # BLAS threads of this process must not spin while others are timed.
         stack.enter_context(threadpool_limits(1))
         clients = {peer.name: stack.enter_context(Client(peer)) for peer in peers}
-        progress = stack.enter_context(Progress(*columns, console=console))
+        # Drawn between the fits only: a thread that draws during them would disturb.
+        progress = stack.enter_context(Progress(*columns, console=console, auto_refresh=False))
         for name in names:
             task = progress.add_task(f"{name}: optimum", total=None, last="")
             data = load(name)
@@ -97,16 +98,14 @@ def race(
 
             def show(row: dict, task: TaskID = task) -> None:
                 last = f"{row['seconds']:.3f} s at {row['suboptimality']:.1e}"
-                progress.update(task, advance=1, last=f"{entry_of(row)}: {last}")
+                progress.update(task, advance=1, last=f"{entry_of(row)}: {last}", refresh=True)
 
             fit = partial(timed_fit, clients, data, best, limit, show)
-            progress.update(task, description=f"{name}: along the settings")
+            progress.update(task, description=f"{name}: along the settings", refresh=True)
             way = climb(entries, knobs, rounds, fit)
-            progress.update(task, description=f"{name}: to the goals")
+            progress.update(task, description=f"{name}: to the goals", refresh=True)
             yield way + finals(entries, way, rounds, fit)
-            progress.update(task, description=name, total=1, completed=1)
-            for client in clients.values():
-                client.close()  # lets go of the set
+            progress.update(task, description=name, total=1, completed=1, refresh=True)
 
 
 def timed_fit(

@@ -11,6 +11,7 @@ Environments of the peers and parsed data are kept in bench-output/.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -78,18 +79,17 @@ def available(names: list[str] | None, console: Console) -> tuple[list[Peer], li
 
 
 def scaling(options: argparse.Namespace) -> None:
-    """This machine's own, unless lines of a larger one are there already."""
+    """This machine's lines; those of other machines, such as a larger one, are kept."""
     lines = options.output / "scaling.jsonl"
-    if lines.exists() and not options.quick:
-        return
     command = [
         sys.executable, str(Path(__file__).parent / "scaling.py"),
         "--rows", str(options.scaling_rows), "--rounds", str(options.rounds),
         *(["--cov", str(path_of("cov"))] if "cov" in options.sets else []),
     ]  # fmt: skip
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    others = [row for row in results.read_lines(lines) if row["machine"] != machine()]
     options.output.mkdir(parents=True, exist_ok=True)
-    lines.write_text(done.stdout)
+    lines.write_text("".join(json.dumps(row) + "\n" for row in others) + done.stdout)
 
 
 def main(arguments: list[str] | None = None) -> None:

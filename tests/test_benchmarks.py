@@ -18,7 +18,7 @@ from benchmarks.client import WORKERS, Client, SolverError, TooSlowError
 from benchmarks.generated import repeated, sparse_set
 from benchmarks.judging import GOALS, Entry
 from benchmarks.peers.registry import PEERS, Peer, ladder
-from benchmarks.race import climb, entries_of, finals
+from benchmarks.race import climb, entries_of, finals, measure
 
 ROOT = Path(__file__).parent.parent
 
@@ -101,6 +101,28 @@ def test_everyone_goes_as_far_as_needed_and_takes_turns():
     assert {(r["solver"], r["goal"]) for r in raced} == {
         *(("good", goal) for goal in GOALS), ("short", 1e-3), ("short", 1e-4), ("breaks", 1e-3),
     }  # fmt: skip
+
+
+class Stalls:
+    """A client whose first fits take too long."""
+
+    def __init__(self, times):
+        self.times = times
+
+    def fit(self, *settings):
+        self.times -= 1
+        if self.times >= 0:
+            raise TooSlowError("a core was taken away")
+        return np.zeros(5), {"seconds": 0.25}
+
+
+@pytest.mark.parametrize(("times", "outcome"), [(0, "fitted"), (1, "fitted"), (2, "too slow")])
+def test_a_fit_that_stalls_is_tried_once_more(times, outcome):
+    found = measure(Stalls(times), SMALL, 0.75, Entry("a", 2), 0.1, 0, limit=9.0)
+    assert found["outcome"] == outcome
+    assert found["seconds"] == (0.25 if outcome == "fitted" else 9.0)
+    if outcome == "fitted":
+        assert found["suboptimality"] == 0.25  # P(0) = 1
 
 
 def test_the_registry_is_sound():
