@@ -105,7 +105,7 @@ def race(folder: Path) -> str:
     text.append(
         "In brackets, how many times faster than the best peer, and the setting. A dash: no setting"
         " reached the goal in the time allowed; *missed*: rounds of the race itself that fell short"
-        " of it (solvers without a seed differ from run to run).\n\n"
+        " of it (some solvers differ from run to run with the same seed).\n\n"
         "Raw numbers: [race.csv](race.csv).\n"
     )
     return "\n".join(text)
