@@ -3,6 +3,7 @@
 #   make test   linters, types, layers, tests
 # `make reproduce` runs the paper's experiments (BATCHSVM_DATA names the folder of the data),
 # `make reproduce-quick` a small version that needs no data.
+# `make bench` races against other solvers, on the same data; `make bench BENCH=--quick` tries it.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -30,7 +31,7 @@ test: lint
 	$(BIN)/python -m pytest -n auto
 
 bench: $(READY)
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python -m benchmarks.run $(BENCH)
 
 clean:
 	rm -rf $(VENV) build dist demo-output .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,175 +1,143 @@
-"""How fast, how large, how soon: serial SDCA against scikit-learn's LinearSVC.
+"""Measure, and write docs/benchmarks/.
 
-    BATCHSVM_DATA=<folder> make bench
+    BATCHSVM_DATA=<folder> python -m benchmarks.run            everything
+    BATCHSVM_DATA=<folder> python -m benchmarks.run --quick    rcv1 once, to bench-output/quick/
+    python -m benchmarks.run tiny growth                       some sections, others are kept
+    python -m benchmarks.run report                            the page from the numbers again
 
-Everything is measured in one run, the two solvers taking turns, medians of seven.
-Sub-optimality is computed here from the returned w, against an optimum certified to
-1e-7; a fit of ours is timed whole: checks, plan, iterations, certificates.  The tolerance
-of each solver is the loosest of its grid that reaches 1e-3.
+Environments of the peers and parsed data are kept in bench-output/.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import subprocess
 import sys
-import tempfile
-import time
-import tracemalloc
-import warnings
-from statistics import median
+from pathlib import Path
 
-import numpy as np
 from rich.console import Console
-from rich.progress import track
-from rich.table import Table
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import LinearSVC
 
-import batchsvm
-from sets import LAM, Set, load
+from benchmarks import footprint, growth, ourselves, report, results
+from benchmarks.environments import UnavailableError, python_of, version_of
+from benchmarks.peers.registry import PEERS, Peer
+from benchmarks.race import race
+from benchmarks.sets import LAM, OUTPUT, path_of
+from experiments.machine import machine, versions
 
-TARGET = 1e-3
-REPEATS = 7
-SVC_TOLS = (3.0, 2.0, 1.0, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02)
-OUR_TOLS = (4e-3, 3e-3, 2e-3, 1.5e-3, 1e-3)
-console = Console()
-
-
-def objective(data: Set, w: np.ndarray) -> float:
-    return np.maximum(0, 1 - data.y * (data.X @ w)).mean() + data.lam / 2 * w @ w
+DOCS = Path("docs") / "benchmarks"
+SECTIONS = (
+    "race", "memory", "first_fit", "start_up", "certifying", "methods_memory", "tiny", "growth",
+    "scaling", "report",
+)  # fmt: skip
 
 
-def svc(data: Set, tol: float, seed: int) -> np.ndarray:
-    model = LinearSVC(
-        loss="hinge", C=1 / (data.lam * data.X.shape[0]), fit_intercept=False, tol=tol,
-        random_state=seed,
-    )  # fmt: skip
-    return model.fit(data.X, data.y).coef_[0]
+def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(SECTIONS))
+    parser.add_argument("--quick", action="store_true", help="one set, one round: a trial")
+    parser.add_argument("--sets", nargs="+", choices=LAM, default=list(LAM))
+    parser.add_argument("--solvers", nargs="+", choices=[p.name for p in PEERS], metavar="name")
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--limit", type=float, default=10.0, help="seconds a fit may take")
+    parser.add_argument("--nonzeros", type=float, default=3e8, help="of the last step of growth")
+    parser.add_argument("--scaling-rows", type=int, default=200_000, help="of the generated set")
+    parser.add_argument("--output", type=Path, default=None)
+    options = parser.parse_args(arguments)
+    unknown = set(options.sections) - set(SECTIONS)
+    if unknown:
+        parser.error(f"there is no section {sorted(unknown)[0]!r}")
+    options.sections = options.sections or list(SECTIONS)
+    if options.quick:
+        options.sets, options.rounds, options.limit = options.sets[:1], 1, min(3.0, options.limit)
+        options.nonzeros, options.scaling_rows = min(1e7, options.nonzeros), 20_000
+    options.output = options.output or (OUTPUT / "quick" if options.quick else DOCS)
+    options.threads = [count for count in options.threads if count <= (os.cpu_count() or 1)]
+    return options
 
 
-def ours(data: Set, tol: float, seed: int) -> np.ndarray:
-    return batchsvm.fit(data.X, data.y, lam=data.lam, batch_size=1, tol=tol, random_state=seed).w
+def available(names: list[str] | None, console: Console) -> tuple[list[Peer], list[dict]]:
+    """The peers that can be installed, and a row on each of them and of the others."""
+    peers, rows = [], []
+    for peer in PEERS:
+        if names and peer.name not in names:
+            continue
+        row = {"solver": peer.name, "version": "", "knob": peer.knob, "reason": "",
+               "threads": "as many as asked for" if peer.threaded else "1"}  # fmt: skip
+        with console.status(f"Environment of {peer.name}"):
+            try:
+                python_of(peer)
+                row["version"] = f"{peer.package} {version_of(peer)}"
+                peers.append(peer)
+            except UnavailableError as error:
+                row["reason"] = str(error)
+                console.print(f"{peer.name} cannot be installed: {error}")
+        rows.append(row)
+    return peers, rows
 
 
-def loosest(data: Set, solver, tols, optimum: float) -> float:
-    """The loosest tolerance that reaches the target with each of three seeds."""
-    for tol in tols:
-        if all(objective(data, solver(data, tol, seed)) - optimum <= TARGET for seed in range(3)):
-            return tol
-    raise SystemExit(f"no tolerance of {solver.__name__} reaches {TARGET} on {data.name}")
+def scaling(options: argparse.Namespace) -> None:
+    """This machine's lines; those of other machines, such as a larger one, are kept."""
+    lines = options.output / "scaling.jsonl"
+    command = [
+        sys.executable, str(Path(__file__).parent / "scaling.py"),
+        "--rows", str(options.scaling_rows), "--rounds", str(options.rounds),
+        *(["--cov", str(path_of("cov"))] if "cov" in options.sets else []),
+    ]  # fmt: skip
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    others = [row for row in results.read_lines(lines) if row["machine"] != machine()]
+    options.output.mkdir(parents=True, exist_ok=True)
+    lines.write_text("".join(json.dumps(row) + "\n" for row in others) + done.stdout)
 
 
-def seconds(call, *args) -> float:
-    began = time.perf_counter()
-    call(*args)
-    return time.perf_counter() - began
+def main(arguments: list[str] | None = None) -> None:
+    options, console = options_of(arguments), Console()
+    folder, rounds, wanted = options.output, options.rounds, options.sections
 
+    def keep(section: str, rows: list[dict], how: str = "") -> None:
+        facts = {"how": how, "machine": machine(), "versions": versions()}
+        results.write(folder, section, rows, facts)
+        report.write(folder)
+        console.print(f"{section}: {len(rows)} rows")
 
-def speed(sets: list[Set]) -> None:
-    table = Table(
-        "set", "LinearSVC tol", "ms", "our tol", "ms", "ours / LinearSVC", "of it certifying",
-        title=f"Time to a sub-optimality of {TARGET:g}, median of {REPEATS}",
-    )  # fmt: skip
-    for data in track(sets, "Speed", console=console, transient=True):
-        exact = batchsvm.fit(data.X, data.y, lam=data.lam, tol=1e-7, max_epochs=5000)
-        optimum = exact.certificate.primal
-        svc_tol = loosest(data, svc, SVC_TOLS, optimum)
-        our_tol = loosest(data, ours, OUR_TOLS, optimum)
-        pairs = [
-            (seconds(svc, data, svc_tol, seed), seconds(ours, data, our_tol, seed))
-            for seed in range(REPEATS)
-        ]
-        theirs, mine = (median(column) for column in zip(*pairs, strict=True))
-        ratio = median(b / a for a, b in pairs)
-        history = batchsvm.fit(
-            data.X, data.y, lam=data.lam, batch_size=1, tol=our_tol, random_state=0
-        ).history
-        share = history.certify_seconds[-1] / (history.seconds[-1] + history.certify_seconds[-1])
-        table.add_row(
-            data.name, f"{svc_tol:g}", f"{1000 * theirs:.0f}", f"{our_tol:g}",
-            f"{1000 * mine:.0f}", f"{ratio:.2f}", f"{share:.0%}",
-        )  # fmt: skip
-    console.print(table)
-
-
-def certifying(sets: list[Set]) -> None:
-    table = Table(
-        "set", "tol", "epochs", "certificates", "share of the run",
-        title="What certificates cost in longer runs",
-    )  # fmt: skip
-    for data in track(sets, "Certificates", console=console, transient=True):
-        for tol in (1e-5, 1e-6):
-            history = batchsvm.fit(
-                data.X, data.y, lam=data.lam, batch_size=1, tol=tol, random_state=0
-            ).history
-            total = history.seconds[-1] + history.certify_seconds[-1]
-            table.add_row(
-                data.name, f"{tol:g}", f"{history.epoch[-1]:.0f}", f"{len(history) - 1}",
-                f"{history.certify_seconds[-1] / total:.1%}",
-            )  # fmt: skip
-    console.print(table)
-
-
-def memory(sets: list[Set]) -> None:
-    table = Table(
-        "set", "method", "peak beside the data", "in vectors of n + d", title="Memory of a fit"
-    )
-    for data in track(sets, "Memory", console=console, transient=True):
-        n, d = data.X.shape
-        for method, b in (("auto", 1), ("safe", 64), ("aggressive", 64), ("pegasos", 64)):
-            arguments = {"lam": data.lam, "method": method, "batch_size": b, "max_epochs": 2}
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                batchsvm.fit(data.X, data.y, **arguments)  # compiled before it is measured
-                tracemalloc.start()
-                batchsvm.fit(data.X, data.y, **arguments)
-            peak = tracemalloc.get_traced_memory()[1]
-            tracemalloc.stop()
-            table.add_row(
-                data.name, f"{method}, b = {b}", f"{peak / 2**20:.1f} MiB",
-                f"{peak / 8 / (n + d):.2f}",
-            )  # fmt: skip
-    console.print(table)
-
-
-FIRST_FIT = """
-import numpy as np, batchsvm
-X = np.random.default_rng(0).normal(size=(1000, 20))
-batchsvm.fit(X, np.sign(X[:, 0]), lam=1e-2, random_state=0)
-"""
-
-
-def start_up() -> None:
-    table = Table("cache", "seconds", title="A new process: import and first fit on 1,000 rows")
-    with tempfile.TemporaryDirectory() as folder:
-
-        def fresh(cache: str) -> float:
-            environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
-            command = [sys.executable, "-c", FIRST_FIT]
-            return seconds(
-                lambda: subprocess.run(command, env=environment, check=True, capture_output=True)
-            )
-
-        cold = [fresh(os.path.join(folder, str(k))) for k in range(5)]
-        warm = [fresh(os.path.join(folder, "0")) for _ in range(5)]
-    table.add_row("cold", f"{median(cold):.2f}")
-    table.add_row("warm", f"{median(warm):.2f}")
-    console.print(table)
-
-
-SECTIONS = {"speed": speed, "certifying": certifying, "memory": memory}
-
-
-def main() -> None:
-    """All sections, or those named on the command line."""
-    wanted = sys.argv[1:] or ["start_up", *SECTIONS]
+    if {"race", "first_fit"} & set(wanted):
+        peers, about = available(options.solvers, console)
+        keep("peers", about)
+    if "race" in wanted:
+        # Sets that are not asked for keep the numbers that they have.
+        rows = [row for row in results.read(folder, "race") if row["set"] not in options.sets]
+        how = f"Rounds: {rounds}; a fit may take {options.limit:g} s."
+        for more in race(options.sets, peers, options.threads, rounds, options.limit, console):
+            rows += more
+            keep("race", rows, how)
+    if "memory" in wanted:
+        rows = results.read(folder, "race")
+        if not rows:
+            raise SystemExit("the section memory needs the settings that the section race finds")
+        seeds = len({row["seed"] for row in rows})
+        keep("memory", footprint.memory(rows, seeds, options.limit, console))
+    if "first_fit" in wanted:
+        times = min(3, rounds)
+        rows = footprint.first_fit(options.sets[0], peers, times, console)
+        keep("first_fit", rows, f"Medians of {times}.")
     if "start_up" in wanted:
-        start_up()
-    sets = [load(name) for name in LAM]
-    for name, section in SECTIONS.items():
-        if name in wanted:
-            section(sets)
+        keep("start_up", ourselves.start_up(rounds), f"Medians of {rounds}.")
+    if "certifying" in wanted:
+        keep("certifying", ourselves.certifying(options.sets, options.threads, console))
+    if "methods_memory" in wanted:
+        keep("methods_memory", ourselves.methods_memory(options.sets, console))
+    if "tiny" in wanted:
+        keep("tiny", ourselves.tiny(rounds), f"Medians of {20 * rounds}.")
+    if "growth" in wanted:
+        sizes = [size for size in growth.SIZES if size <= options.nonzeros]
+        with console.status("Growth"):
+            keep("growth", growth.grow(sizes, options.threads))
+    if "scaling" in wanted:
+        with console.status("Scaling"):
+            scaling(options)
+    console.print(f"written to {report.write(folder)}")
 
 
 if __name__ == "__main__":

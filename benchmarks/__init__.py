@@ -1,0 +1,1 @@
+"""Timings against the solvers that people use today; `python -m benchmarks.run`."""

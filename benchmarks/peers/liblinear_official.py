@@ -1,0 +1,7 @@
+"""LIBLINEAR's own Python package; conversion to its format is not in the time."""
+
+from liblinear_common import Liblinear
+from worker import serve
+
+if __name__ == "__main__":
+    serve(Liblinear)

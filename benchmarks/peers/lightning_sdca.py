@@ -1,0 +1,24 @@
+"""lightning's SDCAClassifier, which stops on a duality gap."""
+
+from worker import serve
+
+
+class LightningSDCA:
+    def __init__(self):
+        from lightning.classification import SDCAClassifier
+
+        self.model = SDCAClassifier
+
+    def prepare(self, X, y, lam):
+        return X, y, lam
+
+    def fit(self, problem, tol, threads, seed):
+        X, y, lam = problem
+        model = self.model(
+            alpha=lam, l1_ratio=0, loss="hinge", tol=tol, max_iter=100_000, random_state=seed
+        )
+        return model.fit(X, y).coef_
+
+
+if __name__ == "__main__":
+    serve(LightningSDCA)

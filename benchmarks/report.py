@@ -1,0 +1,290 @@
+"""The page docs/benchmarks/README.md, written from the CSV files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import isfinite
+from pathlib import Path
+from statistics import median
+
+from benchmarks import figures, results
+from benchmarks.judging import GOALS, Entry, best_peer, entries_in, entry_of, geometric_mean, times
+
+OURS = "batchsvm"
+HEAD = """# Benchmarks
+
+How fast, how large, how soon, side by side with the solvers that people use today. This page is
+written by `make bench`; nothing in it is typed in. Hinge loss, no intercept, the same λ for all.
+"""
+METHOD = """Each peer runs in an environment of its own, in a process that has read the data and has
+been warmed up; the seconds are of the fit alone, ours with its checks, plan and certificates. Peers
+that take the data in a format of their own get it beforehand. Sub-optimality is computed outside
+the solver from the w that it returned, against an optimum certified to 1e-8. Solvers take turns, so
+that noise hits all alike. The setting of each solver is the loosest that reaches the goal with
+every seed; times are medians over the rounds, and so are ratios, which are taken round by round.
+"""
+
+
+def write(folder: Path) -> Path:
+    """Write the page and the figures from what has been measured so far."""
+    page = [HEAD, place(common(folder))]
+    for section in (
+        race, peers, memory, first_fit, start_up, certifying, methods_memory, tiny, growth, scaling,
+    ):  # fmt: skip
+        text = section(folder)
+        if text:
+            page += [text, conditions(folder, section.__name__)]
+    path, partial = folder / "README.md", folder / "README.partial"
+    partial.write_text("\n".join(part for part in page if part))
+    partial.rename(path)
+    return path
+
+
+def table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    heads = list(heads)
+    lines = [heads, ["---"] * len(heads), *([str(cell) for cell in row] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def common(folder: Path) -> dict:
+    """The facts of the section that was measured first, which hold unless a section says so."""
+    return next(iter(results.read_facts(folder).values()), {})
+
+
+def place(facts: dict) -> str:
+    return f"Measured on {facts['machine']}; {facts['versions']}.\n" if facts else ""
+
+
+def conditions(folder: Path, section: str) -> str:
+    """How a section was measured, and where if that was elsewhere."""
+    facts, usual = results.read_facts(folder).get(section, {}), common(folder)
+    elsewhere = [facts.get(key) for key in ("machine", "versions")] != [
+        usual.get(key) for key in ("machine", "versions")
+    ]
+    words = [facts.get("how", ""), place(facts) if facts and elsewhere else ""]
+    return "\n".join(f"*{word.strip()}*\n" for word in words if word)
+
+
+def by(rows: list[dict], *keys: str) -> dict:
+    """Rows grouped by some of their values, in the order in which they first come."""
+    groups: dict = {}
+    for row in rows:
+        key = tuple(row[name] for name in keys)
+        groups.setdefault(key[0] if len(keys) == 1 else key, []).append(row)
+    return groups
+
+
+def length(seconds: float) -> str:
+    return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+def power(goal: float) -> str:
+    return f"{goal:.0e}".replace("e-0", "e-")
+
+
+def mib(size: float) -> str:
+    return f"{size / 2**20:.1f} MiB"
+
+
+def race(folder: Path) -> str:
+    """The bars, all times set by set, the curves."""
+    rows = results.read(folder, "race")
+    if not rows:
+        return ""
+    sets = by(rows, "set")
+    found = {name: {goal: times(mine, goal) for goal in GOALS} for name, mine in sets.items()}
+    text = ["## Against the best peer\n", METHOD, summary(found)]
+    for name, mine in sets.items():
+        figures.curves(folder, name, mine)
+        text += [f"## {name}\n", f"![seconds against sub-optimality on {name}]({name}.png)\n"]
+        cells = [
+            [str(entry), *(cell(entry, found[name][goal], mine, goal) for goal in GOALS)]
+            for entry in entries_in(mine)
+        ]
+        text.append(table(["solver", *(f"to {power(goal)}" for goal in GOALS)], cells))
+    text.append(
+        "In brackets, how many times faster than the best peer, and the setting. A dash: no setting"
+        " reached the goal in the time allowed; *missed*: rounds of the race itself that fell short"
+        " of it (some solvers differ from run to run with the same seed).\n\n"
+        "Raw numbers: [race.csv](race.csv).\n"
+    )
+    return "\n".join(text)
+
+
+def summary(found: dict[str, dict]) -> str:
+    """How many times faster than the best peer ours is; its name is in the cell."""
+    ours = sorted({
+        entry for goals in found.values() for reached in goals.values() for entry in reached
+        if entry.solver == OURS
+    })  # fmt: skip
+    lines = []
+    for entry in ours:
+        for name, goals in found.items():
+            lines.append([str(entry), name, *(beaten(entry, goals[goal]) for goal in GOALS)])
+        means = []
+        for goal in GOALS:
+            ratios = [
+                goals[goal][entry].ratio if entry in goals[goal] else None
+                for goals in found.values()
+            ]
+            known = all(ratio is not None and isfinite(ratio) for ratio in ratios)
+            means.append(f"**{geometric_mean(ratios):.2f}**" if known else "–")
+        lines.append([str(entry), "geometric mean", *means])
+    return table(["", "set", *(f"to {power(goal)}" for goal in GOALS)], lines)
+
+
+def beaten(entry: Entry, reached: dict) -> str:
+    if entry not in reached:
+        return "–"
+    peers = {peer: {0: {"seconds": time.seconds}} for peer, time in reached.items()}
+    best = best_peer(peers, OURS)
+    return f"{reached[entry].ratio:.2f} ({best})" if best else "no peer got there"
+
+
+def cell(entry: Entry, reached: dict, rows: list[dict], goal: float) -> str:
+    if entry not in reached:
+        return "–" + complaint(entry, rows)
+    time = reached[entry]
+    missed = f", missed {time.missed}" if time.missed else ""
+    return f"{length(time.seconds)} (×{time.ratio:.2f}, {time.knob:g}{missed})"
+
+
+def complaint(entry: Entry, rows: list[dict]) -> str:
+    """Why an entry stopped before it reached a goal, if it did not run out of settings."""
+    for row in rows:
+        if entry_of(row) == entry and row["outcome"] == "too slow":
+            return f" (more than {length(row['seconds'])})"
+        if entry_of(row) == entry and row["outcome"] != "fitted":
+            return f" ({row['outcome']})"
+    return ""
+
+
+def peers(folder: Path) -> str:
+    rows = results.read(folder, "peers")
+    if not rows:
+        return ""
+    cells = [
+        [row["solver"], row["version"] or "not installed: " + row["reason"], row["knob"],
+         row["threads"]]
+        for row in rows
+    ]  # fmt: skip
+    return "## Who takes part\n\n" + table(["solver", "version", "setting", "threads"], cells)
+
+
+def memory(folder: Path) -> str:
+    rows = results.read(folder, "memory")
+    if not rows:
+        return ""
+    sets = list(by(rows, "set"))
+    cells = []
+    for entry in entries_in(rows):
+        peaks = {row["set"]: mib(row["peak_bytes"]) for row in rows if entry_of(row) == entry}
+        cells.append([entry, *(peaks.get(name, "–") for name in sets)])
+    sizes = {row["set"]: mib(row["data_bytes"]) for row in rows}
+    cells.append(["*the data*", *(sizes[name] for name in sets)])
+    return (
+        "## Memory\n\nThe peak of the process in a fit to 1e-3, above what it held with the data"
+        " read and all code loaded; copies of the data count.\n\n" + table(["solver", *sets], cells)
+    )
+
+
+def first_fit(folder: Path) -> str:
+    rows = results.read(folder, "first_fit")
+    cells = [
+        [solver, {"none": "compiles nothing"}.get(cache, f"{cache} cache"),
+         length(median(row["import_seconds"] for row in mine)),
+         length(median(row["fit_seconds"] for row in mine))]
+        for (solver, cache), mine in by(rows, "solver", "cache").items()
+    ]  # fmt: skip
+    return cells and (
+        f"## The first fit of a new process\n\nOn {rows[0]['set']}, one thread.\n\n"
+        + table(["solver", "", "import", "first fit"], cells)
+    )
+
+
+def start_up(folder: Path) -> str:
+    groups = by(results.read(folder, "start_up"), "cache")
+    cells = [
+        [cache, length(median(row["seconds"] for row in mine))] for cache, mine in groups.items()
+    ]
+    return cells and (
+        "## Start-up\n\nA new Python process imports batchsvm and fits 1,000 rows.\n\n"
+        + table(["cache", "seconds"], cells)
+    )
+
+
+def certifying(folder: Path) -> str:
+    cells = [
+        [row["set"], row["threads"], f"{row['tol']:g}", f"{row['epochs']:.1f}",
+         row["certificates"], f"{row['share']:.1%}"]
+        for row in results.read(folder, "certifying")
+    ]  # fmt: skip
+    heads = ["set", "threads", "tol", "epochs", "certificates", "share of the fit"]
+    return cells and "## What certificates cost\n\n" + table(heads, cells)
+
+
+def methods_memory(folder: Path) -> str:
+    cells = [
+        [row["set"], f"{row['method']}, b = {row['batch_size']}", mib(row["peak_bytes"]),
+         f"{row['vectors']:.2f}"]
+        for row in results.read(folder, "methods_memory")
+    ]  # fmt: skip
+    heads = ["set", "method", "peak of NumPy's memory", "in vectors of n + d"]
+    return cells and "## Memory by method\n\n" + table(heads, cells)
+
+
+def tiny(folder: Path) -> str:
+    groups = by(results.read(folder, "tiny"), "solver")
+    if not groups:
+        return ""
+    ours = groups["batchsvm.fit"]
+    cells = []
+    for solver, mine in groups.items():
+        ratio = median(a["seconds"] / b["seconds"] for a, b in zip(ours, mine, strict=True))
+        cells.append([solver, length(median(row["seconds"] for row in mine)), f"{ratio:.2f}"])
+    return "## Tiny data\n\n150 × 4, all compiled, taking turns.\n\n" + table(
+        ["", "median", "batchsvm.fit takes so many times as long"], cells
+    )
+
+
+def growth(folder: Path) -> str:
+    rows = results.read(folder, "growth")
+    text = []
+    for threads, mine in by(rows, "threads").items():
+        paces = [row["ns_per_epoch_per_nonzero"] for row in mine]
+        cells = [
+            [f"{row['nonzeros']:,}", f"{row['rows']:,} × {row['features']:,}",
+             f"{row['ns_per_epoch_per_nonzero']:.2f} ns", mib(row["data_bytes"]),
+             mib(row["peak_bytes"]), f"{row['vectors']:.1f}"]
+            for row in mine
+        ]  # fmt: skip
+        heads = ["non-zeros", "rows × columns", "per epoch and non-zero", "data", "peak beside it",
+                 "in vectors of n + d"]  # fmt: skip
+        text += [
+            f"{'1 thread' if threads == 1 else f'{threads} threads'}: the slowest pace is"
+            f" {max(paces) / min(paces):.2f} times the fastest.\n",
+            table(heads, cells),
+        ]
+    return "## Growth\n\n" + "\n".join(text) if text else ""
+
+
+def scaling(folder: Path) -> str:
+    rows = results.read_lines(folder / "scaling.jsonl")
+    text = []
+    for key, mine in by(rows, "set", "rows", "machine").items():
+        alone = {row["turn"]: row["seconds"] for row in mine if row["n_jobs"] == 1}
+        cells = [
+            [jobs, length(median(fit["seconds"] for fit in fits)),
+             f"{median(alone[fit['turn']] / fit['seconds'] for fit in fits):.2f}",
+             f"{median(fit['epochs'] for fit in fits):.1f}",
+             f"{max(fit['gap'] for fit in fits):.1e}"]
+            for jobs, fits in by(mine, "n_jobs").items()
+        ]  # fmt: skip
+        first = mine[0]
+        text += [
+            f"**{key[0]}**: {first['rows']:,} × {first['features']:,}, {first['nonzeros']:,}"
+            f" non-zeros, λ = {first['lam']:g}, tol = {first['tol']:g}; {first['machine']};"
+            f" {first['versions']}.\n",
+            table(["threads", "seconds", "speed-up", "epochs", "gap"], cells),
+        ]
+    return "## Scaling with threads\n\n" + "\n".join(text) if text else ""
