@@ -57,6 +57,7 @@ def time_fits(name: str, X, y, lam: float, tol: float, counts: list[int], rounds
                 "set": name, "rows": X.shape[0], "features": X.shape[1], "nonzeros": int(X.nnz),
                 "lam": lam, "tol": tol, "n_jobs": jobs, "turn": turn, "seconds": seconds,
                 "epochs": float(history.epoch[-1]), "gap": solution.certificate.gap,
+                "train_seconds": float(history.seconds[-1]),
                 "certify_seconds": float(history.certify_seconds[-1]),
                 "plan": " / ".join(str(solution.plan).splitlines()[:3]), "machine": machine(),
                 "versions": f"Python {platform.python_version()}, batchsvm {batchsvm.__version__}",

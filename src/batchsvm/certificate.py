@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import fsum, inf, log2
+from math import inf, log2
 
 import numpy as np
 
-from batchsvm.matrix import norm
+from batchsvm.compiled import Kernel
+from batchsvm.matrix import BLOCK, norm
 from batchsvm.problem import Problem
-from batchsvm.rows import products
 
 UNIT_ROUNDOFF = 2.0**-53
 AlphaOf = Callable[[int, int], np.ndarray]
@@ -62,16 +62,39 @@ class Certificate:
         )
 
 
-@dataclass
-class _Sums:
-    """What one run of rows contributes to P, D and the bound on their rounding."""
+# What rows contribute to P, D and the bound on their rounding.
+LOSSES, DUALS = 0, 1
+MAGNITUDE = 2  # sum of absolute values of all terms: what summation rounds
+SENSITIVITY = 3  # sum c_i |phi'(a_i)| ||x_i||: what an error of <w, x_i> does
+PULL = 4  # sum |alpha_i| ||x_i||: bounds the terms of w(alpha)
+SUPPORT_VECTORS = 5
+CHUNK = 64  # rows summed up one after another; then chunks, then blocks pairwise
 
-    losses: float = 0.0
-    duals: float = 0.0
-    magnitude: float = 0.0  # sum of absolute values of all terms: what summation rounds
-    sensitivity: float = 0.0  # sum c_i |phi'(a_i)| ||x_i||: what an error of <w, x_i> does
-    pull: float = 0.0  # sum |alpha_i| ||x_i||: bounds the terms of w(alpha)
-    support_vectors: int = 0
+
+@Kernel
+def point_sums(rows, examples, loss, lower, upper, start, alpha, w, out):
+    """The sums over a block of rows that starts at `start`; alpha is that block's."""
+    for begin in range(0, alpha.size, CHUNK):
+        losses, duals, magnitude, sensitivity, pull = 0.0, 0.0, 0.0, 0.0, 0.0
+        for k in range(begin, min(begin + CHUNK, alpha.size)):
+            i = start + k
+            offset, length = examples[i].offset, np.sqrt(examples[i].norm2)
+            weight = abs(examples[i].signed_weight)
+            a = np.copysign(1.0, examples[i].signed_weight) * rows.dot(i, w) - offset
+            relative = min(max(alpha[k] / weight, lower), upper) if weight > 0.0 else 0.0
+            value, linear = weight * loss.value(a), alpha[k] * offset
+            conjugate = weight * loss.conjugate(relative)
+            losses += value
+            duals += linear - conjugate
+            magnitude += value + abs(conjugate) + abs(linear)
+            sensitivity += weight * abs(loss.subgradient(a)) * length
+            pull += abs(alpha[k]) * length
+            out[SUPPORT_VECTORS] += alpha[k] != 0.0
+        out[LOSSES] += losses
+        out[DUALS] += duals
+        out[MAGNITUDE] += magnitude
+        out[SENSITIVITY] += sensitivity
+        out[PULL] += pull
 
 
 def certify_point(problem: Problem, w: np.ndarray, alpha_of: AlphaOf) -> Certificate:
@@ -79,71 +102,47 @@ def certify_point(problem: Problem, w: np.ndarray, alpha_of: AlphaOf) -> Certifi
 
     Raises CertificateError if the gap is below minus its rounding error.
     """
-    blocks = problem.blocks()
     # Two passes are faster than one that keeps both v and w in the cache.
     v = problem.combination(alpha_of)
-    sums = problem.matrix.threads.together(
-        lambda team: _pass(problem, w, alpha_of, blocks[team.rank :: team.size])
+    sums = np.array(
+        problem.matrix.over_blocks(
+            lambda start, stop: _block_sums(problem, w, alpha_of, start, stop)
+        )
     )
-    return _assemble(problem, w, sums, v)
+    return _assemble(problem, w, sums.sum(axis=0), v)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # _assemble looks for overflow
-def _pass(
-    problem: Problem, w: np.ndarray, alpha_of: AlphaOf, blocks: list[tuple[int, int]]
-) -> _Sums:
-    """Sums over some blocks of rows."""
-    loss = problem.loss
-    total = _Sums()
-    for start, stop in blocks:
-        block = slice(start, stop)
-        alpha = alpha_of(start, stop)
-        weight, sign = problem.weights(start, stop), problem.signs(start, stop)
-        offset, length = (
-            problem.examples["offset"][block],
-            np.sqrt(problem.examples["norm2"][block]),
-        )
-        response = np.empty(stop - start)
-        products(problem.rows, start, w, response)
-        response = sign * response - offset
-        losses = weight * loss.value(response)
-        conjugates, linear = (
-            weight * loss.conjugate(problem.relative(alpha, weight)),
-            alpha * offset,
-        )
-        total.losses += float(losses.sum())
-        total.duals += float((linear - conjugates).sum())
-        total.magnitude += float((losses + np.abs(conjugates) + np.abs(linear)).sum())
-        total.sensitivity += float((weight * np.abs(loss.subgradient(response))) @ length)
-        total.pull += float(np.abs(alpha) @ length)
-        total.support_vectors += int(np.count_nonzero(alpha))
-    return total
+def _block_sums(
+    problem: Problem, w: np.ndarray, alpha_of: AlphaOf, start: int, stop: int
+) -> np.ndarray:
+    out, loss = np.zeros(6), problem.loss
+    alpha = np.ascontiguousarray(alpha_of(start, stop))
+    bounds = float(loss.lower), float(loss.upper)
+    point_sums(problem.rows, problem.examples, loss, *bounds, start, alpha, w, out)
+    return out
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def _assemble(problem: Problem, w: np.ndarray, sums: list[_Sums], v: np.ndarray) -> Certificate:
+def _assemble(problem: Problem, w: np.ndarray, sums: np.ndarray, v: np.ndarray) -> Certificate:
     weight, lam = problem.total_weight, problem.lam
     norm_w, norm_v = norm(w), norm(v) / weight
-    primal = fsum(s.losses for s in sums) / weight + lam / 2 * norm_w * norm_w
-    dual = fsum(s.duals for s in sums) / weight - _regulariser_conjugate(problem, norm_v)
+    primal = float(sums[LOSSES]) / weight + lam / 2 * norm_w * norm_w
+    dual = float(sums[DUALS]) / weight - _regulariser_conjugate(problem, norm_v)
     at_zero = problem.primal_at_zero
 
     # First-order worst cases: a sum of m terms is off by at most m units of its magnitude
     # (NumPy's pairwise sums: log2 m + 8), and w(alpha)_j is a sum of at most n terms.
-    depth = log2(max(problem.n, problem.d, 2)) + 16 + len(problem.blocks())
-    dots = (problem.longest_row + 2) * norm_w * fsum(s.sensitivity for s in sums) / weight
+    depth = log2(max(problem.n, problem.d, 2)) + 16 + CHUNK + BLOCK // CHUNK
+    dots = (problem.longest_row + 2) * norm_w * sums[SENSITIVITY] / weight
     w_of_alpha = (problem.n + 2) * min(norm_v / lam, problem.radius)
-    sideways = w_of_alpha * fsum(s.pull for s in sums) / weight
+    sideways = w_of_alpha * sums[PULL] / weight
     plain = depth * (
-        fsum(s.magnitude for s in sums) / weight
-        + lam * norm_w * norm_w
-        + norm_v * norm_v / lam
-        + at_zero
+        sums[MAGNITUDE] / weight + lam * norm_w * norm_w + norm_v * norm_v / lam + at_zero
     )
-    rounding = UNIT_ROUNDOFF * (dots + sideways + plain)
+    rounding = float(UNIT_ROUNDOFF * (dots + sideways + plain))
 
     gap = primal - dual
-    support_vectors = sum(s.support_vectors for s in sums)
+    support_vectors = int(sums[SUPPORT_VECTORS])
     if not np.isfinite(gap):  # an iterate that overflowed certifies nothing
         return Certificate(primal, dual, inf, inf, inf, support_vectors)
     if not gap >= -rounding:
@@ -157,7 +156,7 @@ def _assemble(problem: Problem, w: np.ndarray, sums: list[_Sums], v: np.ndarray)
 
 def certify_nothing(problem: Problem, w: np.ndarray, alpha_of: AlphaOf) -> None:
     """Pass over no rows at all, which compiles what a pass needs."""
-    _pass(problem, w, alpha_of, [(0, 0)])
+    _block_sums(problem, w, alpha_of, 0, 0)
     problem.matrix.compile()
 
 

@@ -17,8 +17,8 @@ from batchsvm.methods import Aggressive, Blocks, Guarded, Method
 from batchsvm.rows import Dense
 
 SMALL = 2**18  # non-zeros: an epoch over them takes a quarter of a millisecond
-LEAST_A_WORKER = 40  # non-zeros of a mean row in a worker's columns, or waiting takes over
-BATCH, BATCH_A_WORKER = 16, 8  # rows: steps seldom get in each other's way
+LEAST_A_WORKER = 12  # non-zeros of a mean row in a worker's columns, or waiting takes over
+BATCH_A_WORKER = 16  # rows: steps seldom get in each other's way
 FEW_COLUMNS = 512  # so few that exchanging w costs less than some rows
 ROWS_A_BLOCK = 16
 
@@ -57,7 +57,7 @@ def lay_out(matrix: Matrix, method: Method | None, batch_size: int | str, averag
         )  # fmt: skip
     if workers == 1:
         return Layout(Aggressive(), 1, 1, f"{why}, and rows seen one by one need the fewest visits")
-    size = min(max(BATCH, BATCH_A_WORKER * workers), matrix.n)
+    size = min(BATCH_A_WORKER * workers, matrix.n)
     return Layout(
         Guarded(), size, workers,
         f"{why}; so small a batch costs hardly more visits than rows seen one by one, and its"

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from math import sqrt
+from typing import Any, TypeVar
 
 import numpy as np
 
 from batchsvm.parts import Part, split
 from batchsvm.rows import Dense, Rows, add_rows, products, some_norms2
 from batchsvm.team import Team, Threads
+
+T = TypeVar("T")
 
 THIN = 4096  # columns: so few that each worker can have a vector of them
 BLOCK = 8192  # rows handled at a time by passes that need room for each row
@@ -44,26 +47,28 @@ class Matrix:
         """The rows in blocks of bounded size, as (start, stop)."""
         return [(start, min(start + BLOCK, self.n)) for start in range(0, self.n, BLOCK)]
 
-    def norms2(self, out: np.ndarray | None = None) -> np.ndarray:
+    def over_blocks(self, work: Callable[[int, int], T]) -> list[T]:
+        """work(start, stop) for each block, in the threads; the results in order."""
+        blocks = self.blocks()
+        results: list[Any] = [None] * len(blocks)
+
+        def share(team: Team) -> None:
+            for k in range(team.rank, len(blocks), team.size):
+                results[k] = work(*blocks[k])
+
+        self.threads.together(share)
+        return results
+
+    def norms2(self) -> np.ndarray:
         """||x_i||^2 of every row; not finite where the row is not."""
-        out = np.empty(self.n) if out is None else out
-
-        def measure(team: Team) -> None:
-            start, stop = team.portion(self.n)
-            some_norms2(self.rows, start, out[start:stop])
-
-        self.threads.together(measure)
+        out = np.empty(self.n)
+        self.over_blocks(lambda start, stop: some_norms2(self.rows, start, out[start:stop]))
         return out
 
     def times(self, w: np.ndarray) -> np.ndarray:
         """X w."""
         out = np.empty(self.n)
-
-        def multiply(team: Team) -> None:
-            start, stop = team.portion(self.n)
-            products(self.rows, start, w, out[start:stop])
-
-        self.threads.together(multiply)
+        self.over_blocks(lambda start, stop: products(self.rows, start, w, out[start:stop]))
         return out
 
     def combination(self, coefficients: Callable[[int, int], np.ndarray]) -> np.ndarray:
@@ -71,12 +76,17 @@ class Matrix:
         if self.d <= THIN:  # each worker its rows, to a vector of its own
             return np.sum(self.threads.together(lambda team: self._sum(team, coefficients)), axis=0)
         v = np.zeros(self.d)
-
-        def add(team: Team) -> None:  # each worker to its columns
+        if len(self.parts) == 1:
             for start, stop in self.blocks():
-                add_rows(self.parts[team.rank], start, coefficients(start, stop), v)
+                add_rows(self.rows, start, coefficients(start, stop), v)
+            return v
+        c = np.empty(self.n)
 
-        self.threads.together(add, len(self.parts))
+        def fill(start: int, stop: int) -> None:
+            c[start:stop] = coefficients(start, stop)
+
+        self.over_blocks(fill)  # by rows; then each worker to its columns
+        self.threads.together(lambda team: add_rows(self.parts[team.rank], 0, c, v))
         return v
 
     def _sum(self, team: Team, coefficients: Callable[[int, int], np.ndarray]) -> np.ndarray:

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import fsum
 from typing import Any
 
 import numpy as np
 
 from batchsvm.losses import Loss
-from batchsvm.matrix import Matrix
-from batchsvm.rows import Rows
+from batchsvm.matrix import Matrix, inner
+from batchsvm.rows import Rows, some_norms2
 
 # What a kernel reads of an example, side by side in memory: half a cache line.
 EXAMPLE = np.dtype(
@@ -73,11 +74,12 @@ class Problem:
     @cached_property
     def primal_at_zero(self) -> float:
         """P(0), the scale that `tol` is relative to: 1 for the hinge."""
-        losses = (
-            self.weights(*block) @ self.loss.value(-self.examples["offset"][slice(*block)])
-            for block in self.blocks()
-        )
-        return float(sum(losses)) / self.total_weight
+
+        def losses(start: int, stop: int) -> float:
+            values = self.loss.value(-self.examples["offset"][start:stop])
+            return inner(self.weights(start, stop), values)
+
+        return fsum(self.matrix.over_blocks(losses)) / self.total_weight
 
     def set_alpha(self, alpha: np.ndarray) -> None:
         """Start from this alpha."""
@@ -106,9 +108,14 @@ class Problem:
     @cached_property
     def radius2(self) -> float:
         """R^2 of the theorems: max ||x_i||^2, times what a weight multiplies the loss by."""
-        heaviest = float(np.abs(self.examples["signed_weight"]).max())
-        stretch = heaviest * self.n / self.total_weight
-        return float(self.examples["norm2"].max()) * stretch**2
+        examples = self.examples
+
+        def largest(start: int, stop: int) -> tuple[float, float]:
+            return self.weights(start, stop).max(), examples["norm2"][start:stop].max()
+
+        weights, norms2 = zip(*self.matrix.over_blocks(largest), strict=True)
+        stretch = max(weights) * self.n / self.total_weight
+        return float(max(norms2)) * float(stretch) ** 2
 
     def confine(self, w: np.ndarray) -> np.ndarray:
         """The point of the ball ||w|| <= radius that is nearest to w."""
@@ -137,11 +144,19 @@ def make_problem(
     radius: float = np.inf,
 ) -> Problem:
     """A problem from checked input; y is -1 or +1 for a classification loss."""
-    examples = np.zeros(matrix.n, EXAMPLE)
+    examples = np.empty(matrix.n, EXAMPLE)
     classification = loss.task == "classification"
-    signs = y if classification else 1.0
-    examples["signed_weight"] = signs if weights is None else np.copysign(weights, signs)
-    examples["offset"] = 0.0 if classification else y
-    matrix.norms2(examples["norm2"])
+
+    def fill(start: int, stop: int) -> None:
+        part = examples[start:stop]
+        signs = y[start:stop] if classification else 1.0
+        part["alpha"] = 0.0
+        part["signed_weight"] = (
+            signs if weights is None else np.copysign(weights[start:stop], signs)
+        )
+        part["offset"] = 0.0 if classification else y[start:stop]
+        some_norms2(matrix.rows, start, part["norm2"])
+
+    matrix.over_blocks(fill)
     total = float(matrix.n if weights is None else weights.sum())
     return Problem(matrix, examples, loss, lam, total, radius)

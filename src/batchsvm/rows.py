@@ -301,9 +301,9 @@ def row_block(rows: Rows, order: np.ndarray) -> Rows:
     """A copy of the rows named by `order`, in the storage they came in."""
     if isinstance(rows, Dense):
         return Dense(np.ascontiguousarray(rows.values[order]))
-    starts = rows.starts.astype(np.int64, copy=False)
-    counts = starts[order + 1] - starts[order]
+    starts, stops = (rows.starts[k].astype(np.int64) for k in (order, order + 1))
+    counts = stops - starts
     ends = np.cumsum(counts)
-    inside = np.arange(ends[-1]) + np.repeat(starts[order] - (ends - counts), counts)
+    inside = np.arange(ends[-1]) + np.repeat(starts - (ends - counts), counts)
     new_starts = np.concatenate([[0], ends]).astype(rows.starts.dtype)
     return CSR(rows.values[inside], rows.indices[inside], new_starts, rows.columns, rows.increasing)

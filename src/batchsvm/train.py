@@ -144,6 +144,9 @@ class Run:
         self._certify_seconds += perf_counter() - began
         return self._record(certificate, w)
 
+    def _keep_alpha(self, start: int, stop: int) -> None:
+        self.alpha[start:stop] = self.state.alpha_of(start, stop)
+
     def _record(self, certificate: Certificate, w: np.ndarray) -> Status | None:
         """Note a certified point.  Returns why to stop here, or None to go on."""
         state = self.state
@@ -157,8 +160,7 @@ class Run:
         )  # fmt: skip
         if self.best is None or certificate.gap < self.best.gap:
             self.w[:] = w
-            for start, stop in self.problem.blocks():
-                self.alpha[start:stop] = state.alpha_of(start, stop)
+            self.problem.matrix.over_blocks(self._keep_alpha)
             self.best = certificate
         asked = False
         if self.callback is not None:

@@ -47,7 +47,9 @@ class Watch(NamedTuple):
 
     sums: np.ndarray  # for each worker: rows seen, gap, violation, by how much N D rose
     levels: np.ndarray  # slack, gap to recheck at
-    verdict: np.ndarray  # of the last epoch: target reached, D hardly rose, all rows to be seen again
+    verdict: (
+        np.ndarray
+    )  # of the last epoch: target reached, D hardly rose, all rows to be seen again
     full: int  # rows of an epoch that leaves none out
     skips: bool
 
