@@ -20,6 +20,7 @@ import batchsvm
 from batchsvm.methods import METHODS
 from experiments.sets import Data, load
 
+PAPER = ("pegasos", "naive", "safe", "aggressive")  # the methods of its experiments
 ACCURACY = 1e-3
 COARSE, FINE = 1.25, 1.02  # how much later the next look is
 STUCK = 0.03  # an error that falls like t^-p with a smaller p does not fall

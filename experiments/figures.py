@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 import batchsvm
-from batchsvm.methods import METHODS
+from experiments.cells import PAPER
 
 COLOURS = {"pegasos": "tab:grey", "naive": "tab:red", "safe": "tab:blue", "aggressive": "tab:green"}
 LOSS_LINES = {"hinge": "-", "logistic": "--", "smoothed_hinge": ":"}
@@ -31,7 +31,7 @@ def panel(axes: Axes, rows: list[dict], n: int, sigma2: float, title: str) -> No
     """Iterations against b for each method: median and range over seeds, failures marked."""
     sizes = sorted({row["b"] for row in rows})
     top = 3 * max((row["iterations"] for row in rows if row["iterations"]), default=1)
-    for shift, method in enumerate(METHODS):
+    for shift, method in enumerate(PAPER):
         mine = [row for row in rows if row["method"] == method]
         found, missed = by_size(mine)
         colour, height = COLOURS[method], top * 1.6**shift
@@ -75,7 +75,7 @@ def losses(folder: Path, rows: list[dict], names: tuple[str, ...], sizes: tuple[
     )
     for axes, name in zip(grid.flat, names, strict=True):
         for loss, line in LOSS_LINES.items():
-            for method in METHODS:
+            for method in PAPER:
                 found, _ = by_size(
                     [
                         row for row in rows
@@ -122,7 +122,7 @@ def figure2(folder: Path, paths: list[dict]) -> None:
         2, len(cases), figsize=(4.2 * len(cases), 6.4), squeeze=False, constrained_layout=True
     )
     for column, (data, b) in enumerate(cases):
-        for method in METHODS:
+        for method in PAPER:
             rows = [
                 row for row in paths
                 if (row["data"], row["b"], row["method"]) == (data, b, method) and row["iteration"]

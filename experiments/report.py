@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 
 import batchsvm
-from batchsvm.methods import METHODS
 from experiments import claims, figures, sets
-from experiments.cells import ACCURACY, STUCK, sigma2
+from experiments.cells import ACCURACY, PAPER, STUCK, sigma2
 from experiments.machine import fingerprint
 
 LABEL = {"": "last iterate", "decay": "decaying average 0.9/0.1"}
@@ -142,9 +141,9 @@ def iterations_table(m: claims.Medians, facts) -> str:
     lines = []
     for name, fact in facts.items():
         lines += [f"\n**{name}**, 1/σ² = {fact.inverse_sigma2:.3g}\n"]
-        lines += ["| b | " + " | ".join(METHODS) + " |", "| --- |" + " --- |" * len(METHODS)]
+        lines += ["| b | " + " | ".join(PAPER) + " |", "| --- |" + " --- |" * len(PAPER)]
         for b in fact.sizes:
-            values = " | ".join(shown(m[name, method, b]) for method in METHODS)
+            values = " | ".join(shown(m[name, method, b]) for method in PAPER)
             lines.append(f"| {b:,} | {values} |")
     return "\n".join(lines)
 
@@ -212,10 +211,10 @@ def losses_section(rows: list[dict], study) -> str:
         m = claims.medians(rows, loss=loss)
         for name in study.variation_sets:
             there = [b for b in study.loss_sizes if (name, "safe", b) in m]
-            lines += [f"\n**{loss}, {name}**\n", "| b | " + " | ".join(METHODS) + " |"]
-            lines += ["| --- |" + " --- |" * len(METHODS)]
+            lines += [f"\n**{loss}, {name}**\n", "| b | " + " | ".join(PAPER) + " |"]
+            lines += ["| --- |" + " --- |" * len(PAPER)]
             for b in there:
-                values = " | ".join(shown(m[name, method, b]) for method in METHODS)
+                values = " | ".join(shown(m[name, method, b]) for method in PAPER)
                 lines.append(f"| {b:,} | {values} |")
     return "\n".join(lines)
 

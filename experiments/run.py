@@ -22,9 +22,8 @@ from time import process_time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from batchsvm.methods import METHODS
 from experiments import sets
-from experiments.cells import Cell, iterations_to_accuracy, trajectory
+from experiments.cells import PAPER, Cell, iterations_to_accuracy, trajectory
 from experiments.machine import fingerprint, machine, versions
 from experiments.report import write_report
 
@@ -76,7 +75,7 @@ def cells_of(study: Study) -> list[Cell]:
     for name in study.sets:
         n = sets.load(name).X.shape[0]
         sizes = batch_sizes(n, study.largest_b)
-        for method in METHODS:
+        for method in PAPER:
             variant = study.planted if method == "safe" else ""
             cells += [
                 Cell(
@@ -112,7 +111,7 @@ def variations(name: str, n: int, study: Study) -> list[Cell]:
     cells += [
         Cell(name, method, b, seed, False, loss, "", *limits)
         for loss in LOSSES_BEYOND
-        for method in METHODS
+        for method in PAPER
         for b in study.loss_sizes
         for seed in study.seeds
         if b <= n
@@ -187,7 +186,7 @@ def run_study(study: Study, output: Path, report: Path, console: Console, worker
     }
     for name, sizes in study.figure2.items():
         for b in sizes:
-            for method in METHODS:
+            for method in PAPER:
                 tasks[f"trajectory/{name}/{method}/{b}"] = (trajectory, (name, method, b))
     run_all(tasks, kept, console, workers)
     rows = []
