@@ -20,7 +20,15 @@ from batchsvm.compiled import STRUCT_METHODS
 from batchsvm.losses import LOSSES, Loss
 from batchsvm.methods import AVERAGINGS, METHODS, STEPS, Aggressive, Method, Pegasos
 from batchsvm.problem import Problem, make_problem
-from batchsvm.rows import CSR, Dense, Rows, indices_are_distinct, indices_increase, unsigned
+from batchsvm.rows import (
+    CSR,
+    Biased,
+    Dense,
+    Rows,
+    indices_are_distinct,
+    indices_increase,
+    unsigned,
+)
 from batchsvm.sampling import SAMPLINGS
 
 _LOSS_NEEDS = (
@@ -227,6 +235,15 @@ def _read_csr(X: Any) -> CSR:
     return CSR(X.data, indices, starts, X.shape[1])
 
 
+def with_bias(rows: Rows, bias: float | None) -> Rows:
+    """The rows with a constant column, which takes no memory, or as they are for None."""
+    if bias is None:
+        return rows
+    bias = number("bias", bias, "a finite positive number, or None", 0.0)
+    assert not isinstance(rows, Biased)
+    return Biased(rows, rows.shape[1], bias)
+
+
 def _refuse_empty(shape: tuple[int, ...]) -> None:
     if 0 in shape:
         raise ValueError(f"X must have at least one row and one column, not shape {shape}")
@@ -247,10 +264,11 @@ def refuse_infinite(rows: Rows, norms2: np.ndarray) -> None:
     bad = np.flatnonzero(~np.isfinite(norms2))
     if bad.size:
         i = int(bad[0])
+        base = rows.base if isinstance(rows, Biased) else rows
         row = (
-            rows.values[i]
-            if isinstance(rows, Dense)
-            else rows.values[rows.starts[i] : rows.starts[i + 1]]
+            base.values[i]
+            if isinstance(base, Dense)
+            else base.values[base.starts[i] : base.starts[i + 1]]
         )
         worst = row[~np.isfinite(row)]
         value = worst[0] if worst.size else row[np.argmax(np.abs(row))]
@@ -341,14 +359,30 @@ def read_vector(parameter: str, value: Any, size: int) -> np.ndarray:
 
 
 def read_problem(
-    rows: Rows, y: Any, loss: Loss, lam: float, sample_weight: Any = None, radius: float = np.inf
+    rows: Rows,
+    y: Any,
+    loss: Loss,
+    lam: float,
+    sample_weight: Any = None,
+    radius: float = np.inf,
+    offset: Any = None,
 ) -> tuple[Problem, np.ndarray | None]:
     """The problem that all these make, and the classes of y."""
     target, classes = read_targets(y, rows.shape[0], loss)
     weights = read_weights(sample_weight, rows.shape[0])
     problem = make_problem(rows, target, loss, lam, weights, radius)
     refuse_infinite(rows, problem.examples["norm2"])
+    if offset is not None:  # a_i = s_i (<w, x_i> + offset_i) - o_i
+        signs = problem.signs(0, problem.n)
+        problem.examples["offset"] -= signs * read_offset(offset, problem.n)
     return problem, classes
+
+
+def read_offset(offset: Any, n: int) -> np.ndarray:
+    """One number for all rows, or one a row."""
+    if isinstance(offset, Real):
+        offset = np.full(n, offset, np.float64)
+    return read_vector("offset", offset, n)
 
 
 def read_alpha(alpha: np.ndarray, problem: Problem) -> np.ndarray:
