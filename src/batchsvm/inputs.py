@@ -272,7 +272,9 @@ def refuse_infinite(rows: Rows, norms2: np.ndarray) -> None:
         )
         worst = row[~np.isfinite(row)]
         value = worst[0] if worst.size else row[np.argmax(np.abs(row))]
-        raise ValueError(f"X must be finite and below 1e150, but row {i} holds {float(value)!r}")
+        raise ValueError(
+            f"X must be finite (no NaN, no inf) and below 1e150, but row {i} holds {float(value)!r}"
+        )
 
 
 def read_targets(y: Any, n: int, loss: Loss) -> tuple[np.ndarray, np.ndarray | None]:

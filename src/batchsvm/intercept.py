@@ -72,6 +72,9 @@ def fit_linear(
 ) -> LinearModel:
     """Train with or without an intercept; `options` are those of `batchsvm.fit`.
 
+    With a free intercept, a callback is called once a penalised problem, with b as the last
+    entry of the checkpoint's w.
+
     Parameters
     ----------
     intercept : {None, "penalised", "free"}
@@ -234,7 +237,7 @@ def _fit_free(
             joint = replace(solution, w=w, alpha=balanced, certificate=certificate)
             best = LinearModel(w, b, joint)
         asked = callback is not None and callback(
-            Checkpoint(int(iterations), epochs, seconds, certificate, w, w)
+            Checkpoint(int(iterations), epochs, seconds, certificate, *2 * [np.append(w, b)])
         )
         status = _why_stop(certificate, tol * at_zero, solution.status, asked, epochs >= max_epochs)
         if status is not None:
