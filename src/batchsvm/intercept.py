@@ -23,7 +23,8 @@ free
     is solved by the core's own methods, from the alpha before it.  Its alpha has
     sum_i s_i alpha_i = lam N (b_{k+1} - b_k)/scaling^2, which goes to zero.  `balance` makes that
     sum zero exactly, and P(w, b_{k+1}) and D of the balanced alpha are computed from scratch.
-    `scaling` grows from one problem to the next, since a larger one allows longer steps of b.
+    Steps of b that shrink at a steady rate are drawn out to where they lead (Aitken), and
+    problems are solved only as well as b is known: to a tenth of the last gap of P and D.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ from batchsvm.solution import Checkpoint, History, Solution, Status
 
 INTERCEPTS = (None, "penalised", "free")
 OUTER_ITERATIONS = 200
-GROWTH = 2.0  # of `scaling`, from the third penalised problem on
+FIRST_TOL = 1e-3  # of the first problem, or half of tol where that is larger
+STEADY = 0.75  # how much of a step the next one may be, to be drawn out
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +208,9 @@ def _fit_free(
     best: LinearModel | None = None
     records: list[tuple[float, ...]] = []
     epochs = iterations = seconds = certifying = 0.0
-    inner = tol / 2
+    floor = tol / 2
+    inner = max(floor, FIRST_TOL)
+    last_step = 0.0
     for outer in range(OUTER_ITERATIONS):
         start = None if alpha is None else _start(alpha, d + 1)
         solution = fit(
@@ -216,7 +220,8 @@ def _fit_free(
             random_state=(seed + outer) % 2**64, warn=False, **options,
         )  # fmt: skip
         alpha = solution.alpha
-        w, b = solution.w[:-1].copy(), b + scaling * float(solution.w[-1])
+        w, step = solution.w[:-1].copy(), scaling * float(solution.w[-1])
+        b += step
         balanced = balance(targets.signs, alpha)
         seen = certify(
             X, y, w, balanced, loss, lam, sample_weight, offset=b, n_jobs=n_jobs,
@@ -244,8 +249,11 @@ def _fit_free(
             break
         # What is missing is the price of balancing, which the next problem lowers, or the
         # accuracy of the last one.
-        inner = min(inner, max(certificate.relative_gap / 4, 1e-16)) / 2
-        scaling *= GROWTH if outer >= 1 else 1.0
+        floor = floor / 2 if inner == floor else floor
+        inner = max(floor, certificate.relative_gap / 10)
+        if 0.0 < step * last_step and abs(step) <= STEADY * abs(last_step):
+            b += step * step / (last_step - step)
+        last_step = step
     else:
         status = Status.MAX_EPOCHS
     assert best is not None
