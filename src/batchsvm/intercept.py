@@ -23,8 +23,8 @@ free
     is solved by the core's own methods, from the alpha before it.  Its alpha has
     sum_i s_i alpha_i = lam N (b_{k+1} - b_k)/scaling^2, which goes to zero.  `balance` makes that
     sum zero exactly, and P(w, b_{k+1}) and D of the balanced alpha are computed from scratch.
-    Steps of b that shrink at a steady rate are drawn out to where they lead (Aitken), and
-    problems are solved only as well as b is known: to a tenth of the last gap of P and D.
+    Steps of b that shrink at a steady rate are drawn out to where they lead (Aitken), those that
+    do not shrink get a larger `scaling`, and problems are solved only as well as b is known.
 """
 
 from __future__ import annotations
@@ -204,7 +204,9 @@ def _fit_free(
     targets = _read_targets(y, n, loss, sample_weight)
     at_zero = targets.value(0.0)
     alpha, b = (None, targets.best_constant()) if initial is None else initial
-    scaling = _typical_norm(X)
+    # b moves far enough if `scaling` is no smaller than rows are long, nor than lam demands:
+    # the curvature of P in b is about 1 over the size of the losses.
+    scaling = max(_typical_norm(X), (10.0 * lam * max(targets.value(b), 1.0)) ** 0.5)
     best: LinearModel | None = None
     records: list[tuple[float, ...]] = []
     epochs = iterations = seconds = certifying = 0.0
@@ -250,9 +252,11 @@ def _fit_free(
         # What is missing is the price of balancing, which the next problem lowers, or the
         # accuracy of the last one.
         floor = floor / 2 if inner == floor else floor
-        inner = max(floor, certificate.relative_gap / 10)
+        inner = max(floor, min(certificate.relative_gap / 10, inner / 4))
         if 0.0 < step * last_step and abs(step) <= STEADY * abs(last_step):
             b += step * step / (last_step - step)
+        elif 0.0 < step * last_step:  # b goes steadily, and too slowly
+            scaling *= 2.0
         last_step = step
     else:
         status = Status.MAX_EPOCHS

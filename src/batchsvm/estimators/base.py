@@ -50,8 +50,7 @@ class BatchLinear(CallbackSupportMixin, BaseEstimator):
         self.__dict__.pop("_stream_rng", None)
         for name, value in attributes.items():
             setattr(self, name, value)
-        # Here, the caller and `with_callbacks` lie between the user and the warning.
-        warn_of_shortfall(models, labels, settings.max_epochs, depth=4)
+        warn_of_shortfall(models, labels, settings.max_epochs)
         return attributes
 
     def _unfinished(self, k: int, count: int, w: np.ndarray, settings: Settings) -> dict[str, Any]:

@@ -326,7 +326,7 @@ class BatchSVC(LinearClassifier):
         known = codes < len(self.classes_)
         known[known] = self.classes_[codes[known]] == y[known]
         if not known.all():
-            stranger = y[~known][0]
+            stranger = y[~known].tolist()[0]
             raise ValueError(
                 f"y must hold labels of `classes`, {self.classes_.tolist()}, not {stranger!r}"
             )

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import copy
 import inspect
-import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 
 from batchsvm import inputs
 from batchsvm.estimators.classifier import TASK, LinearClassifier
+from batchsvm.estimators.outcome import warn_caller
 from batchsvm.estimators.parameters import Settings, read_seed, read_settings, total_weight
 from batchsvm.estimators.training import in_parallel
 from batchsvm.estimators.watching import with_callbacks
@@ -187,13 +186,11 @@ n_features_in_, feature_names_in_
     def _warn_of_folds(self, settings: Settings) -> None:
         short = int((self.gaps_ > settings.tol).sum())
         if short:
-            warnings.warn(
+            warn_caller(
                 f"{short} of {self.gaps_.size} points of the cross-validation stopped above tol ="
                 f" {settings.tol:g}; the largest certified gap is {self.gaps_.max():.3g} of P(0)."
                 f" To get closer, raise max_epochs (now {settings.max_epochs:g}), use larger lams,"
-                " or scale the columns of X.",
-                ConvergenceWarning,
-                stacklevel=4,
+                " or scale the columns of X."
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -52,9 +53,7 @@ def gather_certificates(models: Sequence[LinearModel], labels: list[Any]) -> Any
     return certificates[0] if len(certificates) == 1 else ClassCertificates(certificates, labels)
 
 
-def warn_of_shortfall(
-    models: Sequence[LinearModel], labels: list[Any], max_epochs: float, depth: int
-) -> None:
+def warn_of_shortfall(models: Sequence[LinearModel], labels: list[Any], max_epochs: float) -> None:
     """One warning for all classes that stopped above tol, in the words of the worst."""
     short = [k for k, model in enumerate(models) if shortfall(model.solution, max_epochs)]
     if not short:
@@ -66,4 +65,12 @@ def warn_of_shortfall(
             f"{len(short)} of {len(models)} classes stopped early. The worst is"
             f" {labels[worst]!r}, where {sentence}"
         )
-    warnings.warn(str(sentence), ConvergenceWarning, stacklevel=depth + 1)
+    warn_caller(str(sentence))
+
+
+def warn_caller(sentence: str) -> None:
+    """A ConvergenceWarning at the line that called us, not at one of ours or scikit-learn's."""
+    depth, frame = 1, sys._getframe()
+    while frame.f_back and frame.f_globals["__name__"].split(".")[0] in ("batchsvm", "sklearn"):
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(sentence, ConvergenceWarning, stacklevel=depth)
