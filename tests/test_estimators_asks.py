@@ -96,9 +96,10 @@ class TestAllCores:
         before = batchsvm.plan(X, y, lam=1e-2)
         model = BatchSVC(lam=1e-2, fit_intercept=False, n_jobs=2, random_state=0).fit(X, y)
         assert model.plan_.sigma2 == pytest.approx(before.sigma2)
-        speedups = [row.speedup for row in model.plan_.table]
-        assert speedups == sorted(speedups)
-        assert speedups == pytest.approx([row.speedup for row in before.table])
+        known = {row.b: row.speedup for row in before.table}
+        for row in model.plan_.table:
+            assert row.b not in known or row.speedup == pytest.approx(known[row.b])
+        assert known[len(y)] > known[2] > known[1] == 1.0
 
 
 class TestNoCopies:
@@ -244,8 +245,10 @@ class TestFreeIntercept:
         X, _ = cancer
         y = X[:, 0] - X[:, 1]
         here, there = (
-            BatchSVR("absolute", lam=0.1, intercept="free", tol=tol, random_state=0).fit(X, y + by)
-            for by, tol in ((0.0, 1e-7), (1000.0, 1e-10))
+            BatchSVR(
+                "absolute", lam=0.1, intercept="free", tol=tol, max_epochs=10**4, random_state=0
+            ).fit(X, y + by)
+            for by, tol in ((0.0, 1e-6), (1000.0, 1e-9))
         )
         np.testing.assert_allclose(there.coef_, here.coef_, atol=1e-2)
         assert there.intercept_[0] - here.intercept_[0] == pytest.approx(1000.0, abs=1e-2)

@@ -89,10 +89,10 @@ def fit_linear(
     --------
     >>> import numpy as np
     >>> from batchsvm.intercept import fit_linear
-    >>> X = np.array([[5.0], [6.0], [7.0], [8.0]])
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
     >>> model = fit_linear(X, [0, 0, 1, 1], lam=0.01, tol=1e-6, intercept="free", random_state=0)
     >>> model.coef.round(2), round(model.intercept, 2)
-    (array([2.]), -13.0)
+    (array([2.]), -3.0)
     """
     inputs.choice("intercept", intercept, INTERCEPTS)
     if isinstance(initial, LinearModel):
