@@ -26,6 +26,8 @@ from sklearn.svm import LinearSVC, LinearSVR
 import batchsvm
 from batchsvm import BatchSVC, BatchSVCCV, BatchSVR, losses, methods
 
+# Older ones read polars' values, and need an interface for its names that polars has dropped.
+READS_POLARS = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
 CLASSIFICATION = ["hinge", "smoothed_hinge", "squared_hinge", "logistic"]
 REGRESSION = ["epsilon_insensitive", "absolute", "quantile", "huber"]
 
@@ -81,6 +83,8 @@ def test_regression_is_that_of_linear_svr(diabetes):
     assert ours.dual_coef_.shape == (442,)
 
 
+# An old scikit-learn with a new SciPy.
+@pytest.mark.filterwarnings("ignore:.*L-BFGS-B:DeprecationWarning")
 def test_logistic_is_logistic_regression(cancer):
     X, y = cancer
     theirs = LogisticRegression(C=0.01, fit_intercept=False, tol=1e-10, max_iter=10**4).fit(X, y)
@@ -268,10 +272,12 @@ def test_data_frames_and_feature_names(iris):
     plain = BatchSVC(random_state=0).fit(X, y)
     for frame in (pd.DataFrame(X, columns=names), pl.DataFrame(X, schema=names)):
         model = BatchSVC(random_state=0).fit(frame, y)
-        assert list(model.feature_names_in_) == names
         assert model.n_features_in_ == 4
         np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-9)  # by columns, not rows
         np.testing.assert_array_equal(model.predict(frame), plain.predict(X))
+        if isinstance(frame, pl.DataFrame) and not READS_POLARS:
+            continue
+        assert list(model.feature_names_in_) == names
         with pytest.raises(ValueError, match="feature names"):
             model.predict(frame.rename(dict(zip(names, "wxyz", strict=True))) if isinstance(
                 frame, pl.DataFrame) else frame.rename(columns={"a": "z"}))  # fmt: skip

@@ -185,6 +185,8 @@ def test_free_is_svr():
     np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=2e-2)
 
 
+# An old scikit-learn with a new SciPy.
+@pytest.mark.filterwarnings("ignore:.*L-BFGS-B:DeprecationWarning")
 def test_free_is_logistic_regression(cancer):
     X, y = cancer
     theirs = LogisticRegression(C=0.05, tol=1e-10, max_iter=10**4).fit(X, y)
