@@ -36,6 +36,7 @@ from sklearn.svm import LinearSVC
 
 import batchsvm
 from batchsvm import BatchSVC
+from batchsvm.estimators import training
 from sets import LAM, load
 
 REPEATS = 41
@@ -60,7 +61,7 @@ def in_turn(*calls, repeats: int = REPEATS) -> list[list[float]]:
 
 def overhead() -> None:
     table = Table(
-        "data", "batchsvm.fit", "BatchSVC.fit", "difference", "in %",
+        "data", "batchsvm.fit", "BatchSVC.fit", "difference", "all but the core's fit", "in %",
         title=f"What a fit through the estimator costs more, medians of {REPEATS}",
     )  # fmt: skip
     sets = [("100 x 5", *small(100, 5), 1e-2), ("1,000 x 20", *small(1000, 20), 1e-2)]
@@ -78,12 +79,31 @@ def overhead() -> None:
                 lambda X=X, y=y, model=model: model.fit(X, y),
             )
             more = median(b - a for a, b in zip(core, estimator, strict=True))
+            own = without_the_core(model, X, y)
             table.add_row(
                 name + ("" if bias is None else ", intercept"), f"{1000 * median(core):.2f} ms",
                 f"{1000 * median(estimator):.2f} ms", f"{1000 * more:.2f} ms",
-                f"{100 * more / median(core):.1f}",
+                f"{1000 * own:.2f} ms", f"{100 * own / median(core):.1f}",
             )  # fmt: skip
     console.print(table)
+
+
+def without_the_core(model: BatchSVC, X, y) -> float:
+    """What a fit costs when the core answers at once: surer than a small difference of two fits."""
+    trained = []
+    fit_linear = training.fit_linear
+
+    def remember(*args, **options):
+        trained.append(fit_linear(*args, **options))
+        return trained[-1]
+
+    try:
+        training.fit_linear = remember
+        model.fit(X, y)
+        training.fit_linear = lambda *args, **options: trained[-1]
+        return median(in_turn(lambda: model.fit(X, y), repeats=201)[0])
+    finally:
+        training.fit_linear = fit_linear
 
 
 def small(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:

@@ -16,6 +16,11 @@ from batchsvm.streaming import Stream
 CERTIFIED = ("certificate_", "history_", "plan_", "dual_coef_", "n_iter_", "lam_", "C_")
 
 
+def _stack(vectors: list[np.ndarray]) -> np.ndarray:
+    """The vectors as rows; a single one is not copied."""
+    return vectors[0][np.newaxis] if len(vectors) == 1 else np.array(vectors)
+
+
 class BatchLinear(CallbackSupportMixin, BaseEstimator):
     """Fitted attributes of one or more linear models."""
 
@@ -36,12 +41,12 @@ class BatchLinear(CallbackSupportMixin, BaseEstimator):
         histories = tuple(solution.history for solution in solutions)
         lam = solutions[0].lam
         attributes = {
-            "coef_": np.array([model.coef for model in models]),
+            "coef_": _stack([model.coef for model in models]),
             "intercept_": np.array([model.intercept for model in models]),
             "certificate_": gather_certificates(models, labels),
             "history_": histories[0] if len(models) == 1 else histories,
             "plan_": solutions[0].plan,
-            "dual_coef_": np.array([solution.alpha for solution in solutions]),
+            "dual_coef_": _stack([solution.alpha for solution in solutions]),
             "n_iter_": max(int(np.ceil(history.epoch[-1])) for history in histories),
             "lam_": lam,
             "C_": 1.0 / (lam * total),
