@@ -58,11 +58,14 @@ def fit(
     *,
     checkpoints: Any = "auto",
     engine: str = "cpu",
+    bias: float | None = None,
+    offset: Any = None,
+    warn: bool = True,
 ) -> Solution:
     """Train a linear model, and certify how good it is.
 
     Minimises  (1/sum c) sum_i c_i loss_i(<w, x_i>) + lam/2 ||w||^2  over w, where c is
-    `sample_weight` (all ones if missing).  There is no intercept.
+    `sample_weight` (all ones if missing).  There is no intercept, unless as `bias`.
 
     Parameters
     ----------
@@ -106,6 +109,13 @@ def fit(
         certifies at once when an estimate of the gap is within tol.
     engine : {"cpu", "reference"}
         Compiled code, or plain NumPy (slow; the oracle of the tests).
+    bias : float, optional
+        Add a column of this value to X without storing it; w gets one more entry, the
+        last, and bias times it is an intercept, penalised like the rest of w.
+    offset : float or array of shape (n,), optional
+        A fixed part of each prediction, which becomes <w, x_i> + offset_i.
+    warn : bool
+        Whether to warn when training stopped above tol.
 
     Returns
     -------
@@ -134,13 +144,13 @@ def fit(
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be callable or None, not {callback!r}")
     with Threads(jobs) as threads:
-        matrix = inputs.read_matrix(X, threads)
+        matrix = inputs.read_matrix(X, threads, bias)
         n = matrix.n
         if batch_size != "auto":
             words = f"'auto' or an integer from 1 to n = {n}"
             inputs.whole("batch_size", batch_size, 1, n, words)
         radius = float(chosen.radius) if isinstance(chosen, Pegasos) else inf
-        problem, classes = inputs.read_problem(matrix, y, loss, lam, sample_weight, radius)
+        problem, classes = inputs.read_problem(matrix, y, loss, lam, sample_weight, radius, offset)
         alpha = _read_initial(initial, problem)
         chosen, plan = _settle(problem, chosen, batch_size, averaging, tol, seed)
         b = plan.batch_size
@@ -164,7 +174,8 @@ def fit(
         run.w, run.alpha, certificate, run.history(), run.status, plan, classes, loss, lam,
         chosen, b,
     )  # fmt: skip
-    _warn_if_short(solution, max_epochs)
+    if warn:
+        warn_if_short(solution, max_epochs)
     return solution
 
 
@@ -179,11 +190,13 @@ def certify(
     *,
     radius: float = inf,
     n_jobs: int | None = 1,
+    bias: float | None = None,
+    offset: Any = None,
 ) -> Certificate:
     """The certificate of any (w, alpha), from scratch, whoever computed them.
 
     `alpha` must lie in its box; `w` need not be w(alpha).  A `radius` confines w to
-    ||w|| <= radius.
+    ||w|| <= radius; `bias` and `offset` are those of `fit`.
 
     Examples
     --------
@@ -198,14 +211,14 @@ def certify(
     if radius != inf:
         radius = inputs.number("radius", radius, "a finite positive number", 0.0)
     with Threads(jobs) as threads:
-        matrix = inputs.read_matrix(X, threads)
+        matrix = inputs.read_matrix(X, threads, bias)
         w = inputs.read_vector("w", w, matrix.d)
         alpha = inputs.read_vector("alpha", alpha, matrix.n)
         if np.linalg.norm(w) > radius * (1 + 1e-9):
             raise ValueError(
                 f"w must have norm at most radius = {radius!r}, not {float(np.linalg.norm(w))!r}"
             )
-        problem, _ = inputs.read_problem(matrix, y, loss, lam, sample_weight, radius)
+        problem, _ = inputs.read_problem(matrix, y, loss, lam, sample_weight, radius, offset)
         alpha = inputs.read_alpha(alpha, problem)
         return certify_point(problem, w, lambda start, stop: alpha[start:stop])
 
@@ -358,20 +371,23 @@ def _read_initial(initial: Any, problem: Problem) -> np.ndarray | None:
     return inputs.read_alpha(alpha, problem)
 
 
-def _warn_if_short(solution: Solution, max_epochs: float) -> None:
-    """Say that the gap is above tol, how large it is, and what to do about it."""
-    if solution.status in (Status.CONVERGED, Status.STOPPED):
-        return
-    from sklearn.exceptions import ConvergenceWarning  # half a second to import
+def warn_if_short(solution: Solution, max_epochs: float) -> None:
+    if (sentence := shortfall(solution, max_epochs)) is not None:
+        from sklearn.exceptions import ConvergenceWarning  # half a second to import
 
+        warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
+
+
+def shortfall(solution: Solution, max_epochs: float) -> str | None:
+    """That the gap is above tol, how large it is, and what to do about it; None if it is not."""
+    if solution.status in (Status.CONVERGED, Status.STOPPED):
+        return None
     certificate, plan = solution.certificate, solution.plan
-    warnings.warn(
+    return (
         f"{solution.status.value}: the certified gap is {certificate.relative_gap:.3g} of P(0),"
         f" tol is {plan.tol:g}. The objective is at most"
         f" {certificate.gap + certificate.rounding:.3g} above its optimum."
-        f" {_advice(solution, max_epochs)}",
-        ConvergenceWarning,
-        stacklevel=3,
+        f" {_advice(solution, max_epochs)}"
     )
 
 

@@ -29,7 +29,15 @@ from batchsvm.methods import (
     Pegasos,
 )
 from batchsvm.problem import Problem, make_problem
-from batchsvm.rows import CSR, Dense, Rows, indices_are_distinct, indices_increase, unsigned
+from batchsvm.rows import (
+    CSR,
+    Biased,
+    Dense,
+    Rows,
+    indices_are_distinct,
+    indices_increase,
+    unsigned,
+)
 from batchsvm.sampling import SAMPLINGS
 from batchsvm.team import Threads
 
@@ -194,9 +202,9 @@ def read_seed(random_state: Any) -> int:
     return whole("random_state", random_state, 0, 2**64 - 1, words)
 
 
-def read_matrix(X: Any, threads: Threads) -> Matrix:
-    """X, checked, with the threads that pass over it."""
-    return Matrix(_read_rows(X, threads), threads)
+def read_matrix(X: Any, threads: Threads, bias: float | None = None) -> Matrix:
+    """X, checked, with the threads that pass over it, and with a constant column if asked."""
+    return Matrix(_with_bias(_read_rows(X, threads), bias), threads)
 
 
 def _read_rows(X: Any, threads: Threads) -> Rows:
@@ -255,6 +263,15 @@ def _read_csr(X: Any, threads: Threads) -> CSR:
     return CSR(X.data, indices, starts, X.shape[1], increasing)
 
 
+def _with_bias(rows: Rows, bias: float | None) -> Rows:
+    """The rows with a constant column, which takes no memory, or as they are for None."""
+    if bias is None:
+        return rows
+    bias = number("bias", bias, "a finite positive number, or None", 0.0)
+    assert not isinstance(rows, Biased)
+    return Biased(rows, rows.shape[1], bias)
+
+
 def _refuse_empty(shape: tuple[int, ...]) -> None:
     if 0 in shape:
         raise ValueError(f"X must have at least one row and one column, not shape {shape}")
@@ -275,14 +292,17 @@ def refuse_infinite(rows: Rows, norms2: np.ndarray) -> None:
     bad = np.flatnonzero(~np.isfinite(norms2))
     if bad.size:
         i = int(bad[0])
+        base = rows.base if isinstance(rows, Biased) else rows
         row = (
-            rows.values[i]
-            if isinstance(rows, Dense)
-            else rows.values[rows.starts[i] : rows.starts[i + 1]]
+            base.values[i]
+            if isinstance(base, Dense)
+            else base.values[base.starts[i] : base.starts[i + 1]]
         )
         worst = row[~np.isfinite(row)]
         value = worst[0] if worst.size else row[np.argmax(np.abs(row))]
-        raise ValueError(f"X must be finite and below 1e150, but row {i} holds {float(value)!r}")
+        raise ValueError(
+            f"X must be finite (no NaN, no inf) and below 1e150, but row {i} holds {float(value)!r}"
+        )
 
 
 def read_targets(y: Any, n: int, loss: Loss) -> tuple[np.ndarray, np.ndarray | None]:
@@ -375,13 +395,24 @@ def read_problem(
     lam: float,
     sample_weight: Any = None,
     radius: float = np.inf,
+    offset: Any = None,
 ) -> tuple[Problem, np.ndarray | None]:
     """The problem that all these make, and the classes of y."""
     target, classes = read_targets(y, matrix.n, loss)
     weights = read_weights(sample_weight, matrix.n)
     problem = make_problem(matrix, target, loss, lam, weights, radius)
     refuse_infinite(matrix.rows, problem.examples["norm2"])
+    if offset is not None:  # a_i = s_i (<w, x_i> + offset_i) - o_i
+        signs = problem.signs(0, problem.n)
+        problem.examples["offset"] -= signs * read_offset(offset, problem.n)
     return problem, classes
+
+
+def read_offset(offset: Any, n: int) -> np.ndarray:
+    """One number for all rows, or one a row."""
+    if isinstance(offset, Real):
+        offset = np.full(n, offset, np.float64)
+    return read_vector("offset", offset, n)
 
 
 def read_alpha(alpha: np.ndarray, problem: Problem) -> np.ndarray:

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from batchsvm.matrix import Matrix
 from batchsvm.methods import Aggressive, Blocks, Guarded, Method
-from batchsvm.rows import Dense
 
 SMALL = 2**18  # non-zeros: an epoch over them takes a quarter of a millisecond
 LEAST_A_WORKER = 12  # non-zeros of a mean row in a worker's columns, or waiting takes over
@@ -73,7 +72,7 @@ def column_workers(matrix: Matrix) -> tuple[int, str]:
         return 1, "one thread runs the iterations"
     if stored < SMALL:
         return 1, f"so little data ({stored:,} non-zeros) that threads would only wait"
-    if not (isinstance(matrix.rows, Dense) or matrix.rows.increasing):
+    if not matrix.rows.increasing:
         return 1, "the indices of X are not sorted, so that its columns cannot be cut"
     workers = int(min(jobs, mean // LEAST_A_WORKER))
     if workers <= 1:

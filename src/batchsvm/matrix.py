@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from batchsvm.parts import Part, split
-from batchsvm.rows import Dense, Rows, add_rows, products, some_norms2
+from batchsvm.rows import Rows, add_rows, products, some_norms2
 from batchsvm.team import Team, Threads
 
 T = TypeVar("T")
@@ -40,8 +40,7 @@ class Matrix:
     @cached_property
     def parts(self) -> list[Part]:
         """The rows in as many parts as there are threads, or whole if they cannot be cut."""
-        can_be_cut = isinstance(self.rows, Dense) or self.rows.increasing
-        return split(self.rows, self.threads, self.threads.size if can_be_cut else 1)
+        return split(self.rows, self.threads, self.threads.size if self.rows.increasing else 1)
 
     def blocks(self) -> list[tuple[int, int]]:
         """The rows in blocks of bounded size, as (start, stop)."""

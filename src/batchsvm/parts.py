@@ -15,7 +15,7 @@ import numpy as np
 
 from batchsvm.compiled import Kernel
 from batchsvm.prefetch import ROWS_AHEAD, prefetch
-from batchsvm.rows import CSR, Dense, Rows
+from batchsvm.rows import CSR, Biased, Dense, Rows
 from batchsvm.team import Team, Threads
 
 SAMPLED_ROWS = 512
@@ -57,7 +57,7 @@ class CSRPart(NamedTuple):
             prefetch(self.indices, start)
 
 
-Part = Dense | CSR | DensePart | CSRPart
+Part = Dense | CSR | Biased | DensePart | CSRPart
 
 
 @Kernel
@@ -94,6 +94,9 @@ def split(rows: Rows, threads: Threads, size: int) -> list[Part]:
     """The rows in `size` parts; sparse rows must have increasing indices."""
     if size == 1:
         return [rows]
+    if isinstance(rows, Biased):  # the constant column belongs to the last part
+        *others, last = split(rows.base, threads, size)
+        return [*others, Biased(last, rows.columns, rows.constant)]  # type: ignore[arg-type]
     if isinstance(rows, Dense):
         edges = [k * rows.shape[1] // size for k in range(size + 1)]
         return [DensePart(rows.values, *edge) for edge in pairwise(edges)]

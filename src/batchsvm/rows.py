@@ -1,7 +1,8 @@
 """The rows x_i of the data as kernels see them: views of what the user passed, no copies.
 
-`Dense` and `CSR`, and the same rows cut down to some of their columns (`parts.py`), answer
-to the same methods, so that a kernel is written once:
+`Dense` and `CSR`, either of them with a constant column (`Biased`), and all of these cut down
+to some of their columns (`parts.py`) answer to the same methods, so that a kernel is written
+once:
 
     dot(i, w)              <x_i, w>
     add(i, c, w)           w += c x_i
@@ -62,6 +63,10 @@ class Dense(NamedTuple):
     """Rows of a two-dimensional array, in any memory order."""
 
     values: np.ndarray
+
+    @property
+    def increasing(self) -> bool:
+        return True
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -206,7 +211,63 @@ class CSR(NamedTuple):
             prefetch(self.indices, start + 64 // self.indices.itemsize)
 
 
-Rows = Dense | CSR
+class Biased(NamedTuple):
+    """Rows with one more column, of a constant value, which is stored nowhere.
+
+    Vectors that belong to columns have one more entry, the last, for the constant column.
+    """
+
+    base: Dense | CSR
+    columns: int  # of the base
+    constant: float
+
+    @property
+    def increasing(self) -> bool:
+        return self.base.increasing
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.base.shape[0], self.columns + 1
+
+    @property
+    def nonzeros(self) -> int:
+        return self.base.nonzeros + self.base.shape[0]
+
+    @property
+    def longest(self) -> int:
+        return self.base.longest + 1
+
+    def dot(self, i, w):
+        return self.base.dot(i, w[: self.columns]) + self.constant * w[self.columns]
+
+    def add(self, i, c, w):
+        self.base.add(i, c, w[: self.columns])
+        w[self.columns] += c * self.constant
+
+    def add_norm2(self, i, c, v):
+        change = self.base.add_norm2(i, c, v[: self.columns])
+        old = v[self.columns]
+        increment = c * self.constant
+        v[self.columns] = old + increment
+        return change + increment * (2.0 * old + increment)
+
+    def flush(self, i, c, v, w):
+        self.base.flush(i, c, v[: self.columns], w[: self.columns])
+        w[self.columns] += c * v[self.columns]
+        v[self.columns] = 0.0
+
+    def add_absolute(self, i, c, v):
+        v[self.columns] += abs(c * self.constant)
+        return self.base.add_absolute(i, c, v[: self.columns]) + abs(c * self.constant)
+
+    def norm2(self, i):
+        return self.base.norm2(i) + self.constant * self.constant
+
+    def expect(self, order, k):
+        self.base.expect(order, k)
+
+
+Rows = Dense | CSR | Biased
 
 
 @Kernel
@@ -299,6 +360,10 @@ def as_scipy(rows: CSR) -> scipy.sparse.csr_array:
 
 def row_block(rows: Rows, order: np.ndarray) -> Rows:
     """A copy of the rows named by `order`, in the storage they came in."""
+    if isinstance(rows, Biased):
+        copied = row_block(rows.base, order)
+        assert not isinstance(copied, Biased)
+        return rows._replace(base=copied)
     if isinstance(rows, Dense):
         return Dense(np.ascontiguousarray(rows.values[order]))
     starts, stops = (rows.starts[k].astype(np.int64) for k in (order, order + 1))

@@ -19,6 +19,7 @@ import scipy.sparse
 
 from batchsvm.matrix import Matrix, inner, norm
 from batchsvm.rows import (
+    Biased,
     Dense,
     Rows,
     absolute_sums,
@@ -140,13 +141,17 @@ def _largest_eigenvalue(rows: Rows, norms2: np.ndarray) -> float:
             densify(rows, start, part)
             part *= scale[start : start + DENSE_BLOCK, None]
             gram += part.T @ part
-    elif isinstance(rows, Dense):
+        return float(np.linalg.eigvalsh(gram)[-1])
+    base = rows.base if isinstance(rows, Biased) else rows
+    if isinstance(base, Dense):
         for start in range(0, d, DENSE_BLOCK):
-            part = rows.values[:, start : start + DENSE_BLOCK] * scale[:, None]
+            part = base.values[:, start : start + DENSE_BLOCK] * scale[:, None]
             gram += part @ part.T
     else:
-        part = scipy.sparse.diags_array(scale) @ as_scipy(rows)
+        part = scipy.sparse.diags_array(scale) @ as_scipy(base)
         gram = (part @ part.T).toarray()
+    if isinstance(rows, Biased):
+        gram += np.outer(rows.constant * scale, rows.constant * scale)
     return float(np.linalg.eigvalsh(gram)[-1])
 
 

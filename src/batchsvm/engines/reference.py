@@ -22,18 +22,24 @@ from batchsvm.methods import (
 from batchsvm.methods.blocks import ALMOST_ONE, begin_blocks
 from batchsvm.methods.watch import GAP, RISE, SEEN, VIOLATION
 from batchsvm.problem import Problem
-from batchsvm.rows import Dense
+from batchsvm.rows import Biased, Dense, Rows
 from batchsvm.sampling import Sampler, draw_batch
 
 
 def batch_of(problem: Problem, A: np.ndarray) -> np.ndarray:
     """The rows of the batch as a dense float64 array."""
-    if isinstance(problem.rows, Dense):
-        return problem.rows.values[A].astype(np.float64)
-    X = np.zeros((A.size, problem.d))
+    return _dense_rows(problem.rows, A)
+
+
+def _dense_rows(rows: Rows, A: np.ndarray) -> np.ndarray:
+    if isinstance(rows, Biased):
+        return np.column_stack([_dense_rows(rows.base, A), np.full(A.size, rows.constant)])
+    if isinstance(rows, Dense):
+        return rows.values[A].astype(np.float64)
+    X = np.zeros((A.size, rows.shape[1]))
     for k, i in enumerate(A):
-        row = slice(int(problem.rows.starts[i]), int(problem.rows.starts[i + 1]))
-        X[k, problem.rows.indices[row]] = problem.rows.values[row]
+        row = slice(int(rows.starts[i]), int(rows.starts[i + 1]))
+        X[k, rows.indices[row]] = rows.values[row]
     return X
 
 

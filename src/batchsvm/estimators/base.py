@@ -1,0 +1,78 @@
+"""What the estimators have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from batchsvm.estimators.outcome import gather_certificates, warn_of_shortfall
+from batchsvm.estimators.parameters import Settings
+from batchsvm.estimators.watching import CallbackSupportMixin
+from batchsvm.intercept import LinearModel
+from batchsvm.streaming import Stream
+
+CERTIFIED = ("certificate_", "history_", "plan_", "dual_coef_", "n_iter_", "lam_", "C_")
+
+
+def _stack(vectors: list[np.ndarray]) -> np.ndarray:
+    """The vectors as rows; a single one is not copied."""
+    return vectors[0][np.newaxis] if len(vectors) == 1 else np.array(vectors)
+
+
+class BatchLinear(CallbackSupportMixin, BaseEstimator):
+    """Fitted attributes of one or more linear models."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _loss_parameters(self, name: str) -> dict[str, float]:
+        """Parameters of the estimator that belong to the loss of this name."""
+        return {}
+
+    def _keep(
+        self, models: list[LinearModel], labels: list[Any], settings: Settings, total: float
+    ) -> dict[str, Any]:
+        """The fitted attributes, which are also returned."""
+        solutions = [model.solution for model in models]
+        histories = tuple(solution.history for solution in solutions)
+        lam = solutions[0].lam
+        attributes = {
+            "coef_": _stack([model.coef for model in models]),
+            "intercept_": np.array([model.intercept for model in models]),
+            "certificate_": gather_certificates(models, labels),
+            "history_": histories[0] if len(models) == 1 else histories,
+            "plan_": solutions[0].plan,
+            "dual_coef_": _stack([solution.alpha for solution in solutions]),
+            "n_iter_": max(int(np.ceil(history.epoch[-1])) for history in histories),
+            "lam_": lam,
+            "C_": 1.0 / (lam * total),
+        }
+        self.__dict__.pop("stream_", None)
+        self.__dict__.pop("_stream_rng", None)
+        for name, value in attributes.items():
+            setattr(self, name, value)
+        warn_of_shortfall(models, labels, settings.max_epochs)
+        return attributes
+
+    def _unfinished(self, k: int, count: int, w: np.ndarray, settings: Settings) -> dict[str, Any]:
+        """coef_ and intercept_ as if training had stopped while model k was at w."""
+        d = self.n_features_in_
+        coef, intercept = np.zeros((count, d)), np.zeros(count)
+        coef[k] = w[:d]
+        if settings.intercept is not None and w.size > d:
+            intercept[k] = w[d] * (settings.bias or 1.0)
+        return {"coef_": coef, "intercept_": intercept}
+
+    def _keep_stream(self, stream: Stream, rng: np.random.Generator) -> None:
+        """coef_ and intercept_ of a stream, and nothing that a fit has certified before."""
+        for name in CERTIFIED:
+            self.__dict__.pop(name, None)
+        w, d = stream.w, self.n_features_in_
+        self.coef_ = w[:, :d]
+        self.intercept_ = w[:, d] * stream.bias if stream.bias else np.zeros(len(w))
+        self.stream_ = stream
+        self._stream_rng = rng

@@ -1,0 +1,230 @@
+"""BatchSVR: linear regression with a robust loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from batchsvm import inputs
+from batchsvm.estimators.base import BatchLinear
+from batchsvm.estimators.parameters import read_seed, read_settings, total_weight
+from batchsvm.estimators.streams import check_streams, take_chunk
+from batchsvm.estimators.training import read_data, read_rows, scores, train, warm
+from batchsvm.estimators.watching import Watch, with_callbacks
+
+TASK = "regression"
+
+
+class BatchSVR(RegressorMixin, BatchLinear):
+    """Linear support vector regression, and its robust kin, with a certified duality gap.
+
+    Minimises  (1/sum c) sum_i c_i loss(<w, x_i> + b - y_i) + lam/2 ||w||^2.  `tol` is the
+    certified gap to the optimum, relative to the objective at zero.
+
+    Parameters
+    ----------
+    loss : {"epsilon_insensitive", "absolute", "quantile", "huber"} or loss object
+    epsilon : float, optional
+        Errors up to it are free ("epsilon_insensitive", 0.1 if missing), or squared ("huber",
+        1.0 if missing); no other loss uses it.
+    quantile : float
+        The quantile that loss "quantile" estimates, between 0 and 1.
+    lam : float, optional
+        Regularisation, SGDRegressor's alpha.  Give lam or C or neither, not both.
+    C : float, optional
+        Regularisation as in LinearSVR: C = 1/(lam * sum c).  1.0 if neither is given.
+    method : str or method object
+        "auto", "pegasos", "naive", "safe" or "aggressive", see `batchsvm.fit`.
+    batch_size : int or "auto"
+    tol : float
+        The gap, relative to the objective at zero (for "absolute": the mean of |y|).
+    max_epochs : float
+        How often to look at every row at most.
+    fit_intercept : bool
+        Whether to have an intercept b.
+    intercept : {"penalised", "free"}
+        Whether b is penalised like w, as in LinearSVR, or costs nothing, as in SVR.
+    intercept_scaling : float
+        The constant column that a penalised intercept multiplies; a larger one is penalised
+        less.
+    warm_start : bool
+        Start from the dual point of the fit before: row i from where row i was.
+    n_jobs : int or None
+        Threads; -1 means all cores.
+    random_state : int, Generator, RandomState or None
+    verbose : int
+        1 shows a progress bar that measures the gap.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (d,)
+    intercept_ : ndarray of shape (1,)
+    certificate_ : Certificate
+        Primal, dual and gap.
+    history_ : History
+    plan_ : Plan
+        sigma^2, the table of batch sizes, and the reason for the one used.
+    dual_coef_ : ndarray of shape (n,)
+        alpha, the dual point that the certificate is about.
+    lam_, C_ : float
+        What was used, either way.
+    n_iter_ : int
+        Epochs.
+    n_features_in_, feature_names_in_
+    stream_ : Stream
+        After `partial_fit` instead of all that is certified.
+
+    Examples
+    --------
+    >>> from batchsvm import BatchSVR
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True, scaled=False)
+    >>> X = (X - X.mean(axis=0)) / X.std(axis=0)
+    >>> model = BatchSVR("absolute", lam=1e-2, intercept="free", random_state=0).fit(X, y)
+    >>> bool(model.certificate_.relative_gap <= model.tol)
+    True
+    >>> model.score(X, y) > 0.45
+    True
+    """
+
+    def __init__(
+        self,
+        loss: Any = "epsilon_insensitive",
+        *,
+        epsilon: float | None = None,
+        quantile: float = 0.5,
+        lam: float | None = None,
+        C: float | None = None,
+        method: Any = "auto",
+        batch_size: int | str = "auto",
+        tol: float = 1e-3,
+        max_epochs: float = 1000,
+        fit_intercept: bool = True,
+        intercept: str = "penalised",
+        intercept_scaling: float = 1.0,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.loss = loss
+        self.epsilon = epsilon
+        self.quantile = quantile
+        self.lam = lam
+        self.C = C
+        self.method = method
+        self.batch_size = batch_size
+        self.tol = tol
+        self.max_epochs = max_epochs
+        self.fit_intercept = fit_intercept
+        self.intercept = intercept
+        self.intercept_scaling = intercept_scaling
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _loss_parameters(self, name: str) -> dict[str, float]:
+        inputs.number("quantile", self.quantile, "strictly between 0 and 1", 0.0, 1.0)
+        if self.epsilon is not None:
+            inputs.number("epsilon", self.epsilon, "a number >= 0, or None", -1e-300)
+        if name == "quantile":
+            return {"quantile": self.quantile}
+        field = {"epsilon_insensitive": "epsilon", "huber": "delta"}.get(name)
+        return {} if field is None or self.epsilon is None else {field: self.epsilon}
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BatchSVR:
+        """Train until the certified gap is at most tol.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n, d)
+            float32 or float64, dense or CSR, is used in place; others are converted.
+        y : array of shape (n,)
+        sample_weight : array of shape (n,), optional
+            Weight k is exactly k copies of a row, weight 0 exactly none.
+
+        Returns
+        -------
+        self
+        """
+        settings = read_settings(self, TASK)
+        X, y = read_data(self, X, y, y_numeric=True)
+        y = y.astype(np.float64, copy=False)
+        n = X.shape[0]
+        weights = inputs.read_weights(sample_weight, n)
+        initial = None
+        if self.warm_start and hasattr(self, "dual_coef_"):
+            alphas = self.dual_coef_[np.newaxis]
+            initial = warm(alphas, self.intercept_, n, settings.loss, weights)
+        total = total_weight(weights, n)
+
+        def unfinished(k: int, w: np.ndarray) -> dict[str, Any]:
+            return _flat(self._unfinished(k, 1, w, settings))
+
+        watch = Watch(
+            self, ["fit"], X, y, sample_weight, unfinished, settings.tol, settings.verbose
+        )  # fmt: skip
+        with watch:
+            models = train(
+                X, lambda k: y, 1, settings.lam_for(total), settings, weights,
+                read_seed(self.random_state), initial, watch,
+            )  # fmt: skip
+        found = _flat(self._keep(models, ["y"], settings, total))
+        self.__dict__.update(found)
+        watch.finish(found)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> BatchSVR:
+        """Learn from the next rows of a stream: Pegasos on the population objective.
+
+        Every row is taken for a fresh draw from the population and used once.  What predicts is
+        the average of the iterates.  There is no certificate, since the objective is an
+        expectation that nobody can evaluate.  After `fit`, the stream starts from what it found.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        y : array of shape (n,)
+        sample_weight : array of shape (n,), optional
+            Multiplies the loss of each row.
+
+        Returns
+        -------
+        self
+        """
+        settings = read_settings(self, TASK)
+        check_streams(settings)
+        first = not hasattr(self, "coef_")
+        X, y = read_data(self, X, y, y_numeric=True, reset=first)
+        weights = inputs.read_weights(sample_weight, X.shape[0])
+        take_chunk(self, X, y[np.newaxis].astype(np.float64, copy=False), weights, settings)
+        self.coef_ = self.coef_[0]
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """<w, x> + b for each row.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        check_is_fitted(self)
+        return scores(read_rows(self, X), self.coef_, self.intercept_)
+
+
+def _flat(attributes: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of a single model, without the axis of models."""
+    flat = attributes.copy()
+    for name in ("coef_", "dual_coef_"):
+        if name in attributes:
+            flat[name] = attributes[name][0]
+    return flat

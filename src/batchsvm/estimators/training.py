@@ -1,0 +1,100 @@
+"""Several linear models over the same rows: one for each class, or just one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from batchsvm.estimators.parameters import Settings
+from batchsvm.estimators.watching import Watch
+from batchsvm.intercept import LinearModel, fit_linear
+from batchsvm.losses import Loss
+from batchsvm.solution import Status
+
+FLOATS = [np.float64, np.float32]
+
+
+def read_data(estimator: Any, X: Any, y: Any, **how: Any) -> tuple[Any, np.ndarray]:
+    """X and y for training, X as it is wherever the core can use it.
+
+    NaN and infinity in X are left to the core, which sees them in the norms of the rows that it
+    computes anyway.
+    """
+    return validate_data(
+        estimator, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=FLOATS,
+        ensure_all_finite=False, **how,
+    )  # fmt: skip
+
+
+def read_rows(estimator: Any, X: Any) -> Any:
+    """X for predictions."""
+    return validate_data(
+        estimator, X, reset=False, accept_sparse="csr", accept_large_sparse=True, dtype=FLOATS
+    )
+
+
+def scores(X: Any, coef: np.ndarray, intercept: Any) -> np.ndarray:
+    """X coef' + intercept, without a float64 copy of float32 data."""
+    return np.asarray(X @ coef.T.astype(X.dtype, copy=False)) + intercept
+
+
+def in_parallel(call: Callable[[int], Any], count: int, jobs: int) -> list[Any]:
+    """call(0), call(1), ..., in so many threads: kernels hold no lock."""
+    if min(count, jobs) == 1:
+        return [call(k) for k in range(count)]
+    with ThreadPoolExecutor(min(count, jobs)) as threads:
+        return list(threads.map(call, range(count)))
+
+
+def train(
+    X: Any,
+    targets: Callable[[int], np.ndarray],
+    count: int,
+    lam: float,
+    settings: Settings,
+    weights: np.ndarray | None,
+    seed: int,
+    initial: list[Any] | None,
+    watch: Watch,
+) -> list[LinearModel]:
+    """Train `count` models on the same rows; `targets(k)` is the y of the k-th.
+
+    Model k gets the seed + k, whoever trains it, so that the number of threads does not change
+    the models.
+    """
+    outer = min(count, settings.jobs)
+    options = settings.options(max(1, settings.jobs // outer))
+
+    def one(k: int) -> LinearModel:
+        model = fit_linear(
+            X, targets(k), lam=lam, sample_weight=weights, random_state=(seed + k) % 2**64,
+            initial=None if initial is None else initial[k], callback=watch.callback(k), **options,
+        )  # fmt: skip
+        watch.close(k, model.solution.w)
+        if model.solution.status is Status.INTERRUPTED and count > 1:
+            raise KeyboardInterrupt  # the other classes would have no model
+        return model
+
+    return in_parallel(one, count, settings.jobs)
+
+
+def warm(
+    alphas: np.ndarray, intercepts: Iterable[float], n: int, loss: Loss, weights: np.ndarray | None
+) -> list[tuple[np.ndarray, float]]:
+    """Where to start from after an earlier fit: row i from its alpha, a new row from 0.
+
+    Any point of the box will do, so that data, weights, lam and loss may all have changed.
+    """
+    start = np.zeros((len(alphas), n))
+    kept = min(n, alphas.shape[1])
+    start[:, :kept] = alphas[:, :kept]
+    box = np.ones(n) if weights is None else weights
+    lower, upper = (np.zeros(n) if edge == 0 else edge * box for edge in (loss.lower, loss.upper))
+    if np.isinf(loss.upper):
+        upper = np.where(box > 0, np.inf, 0.0)
+    np.clip(start, lower, upper, out=start)
+    return list(zip(start, (float(b) for b in intercepts), strict=True))
