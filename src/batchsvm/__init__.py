@@ -7,6 +7,8 @@ ICML 2013 ("the paper" throughout).
 from batchsvm import losses, methods
 from batchsvm.api import certify, fit, plan, sigma2
 from batchsvm.certificate import Certificate, CertificateError
+from batchsvm.container import ModelFileError
+from batchsvm.model import Model, load, save
 from batchsvm.planning import Plan
 from batchsvm.solution import Checkpoint, History, Solution, Status
 from batchsvm.spectral import beta_b
@@ -18,14 +20,18 @@ __all__ = [
     "CertificateError",
     "Checkpoint",
     "History",
+    "Model",
+    "ModelFileError",
     "Plan",
     "Solution",
     "Status",
     "beta_b",
     "certify",
     "fit",
+    "load",
     "losses",
     "methods",
     "plan",
+    "save",
     "sigma2",
 ]
