@@ -290,8 +290,12 @@ def _plots(model: Model) -> list[str]:
 
 
 def _picture(figure: Any) -> str:
+    import matplotlib
+
     sink = io.BytesIO()
-    figure.savefig(sink, format="svg", metadata={"Date": None})
+    # Without these, the same model would give another page each time.
+    with matplotlib.rc_context({"svg.hashsalt": "batchsvm"}):
+        figure.savefig(sink, format="svg", metadata={"Date": None})
     return base64.b64encode(sink.getvalue()).decode("ascii")
 
 

@@ -28,14 +28,16 @@ DAMAGED = (
 def read_npz(path: Path) -> tuple[Any, np.ndarray | None]:
     """A matrix of scipy.sparse.save_npz, or arrays X and y; an entry y holds the labels."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # Opened here: NumPy leaves the file open if it is damaged.
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             if not hasattr(file, "files"):
                 raise ValueError("it is a single array")
             y = file["y"] if "y" in file.files else None
             if "X" in file.files:
                 X: Any = file["X"]
             elif "format" in file.files:
-                X = sp.load_npz(path)
+                raw.seek(0)
+                X = sp.load_npz(raw)
             else:
                 raise ValueError("it holds neither a sparse matrix nor an array X")
     except DAMAGED as error:
@@ -79,7 +81,8 @@ def read_labels(path: Path) -> np.ndarray:
 
 def _load_npy(path: Path) -> np.ndarray:
     try:
-        array = np.load(path, allow_pickle=False)
+        with path.open("rb") as raw:
+            array = np.load(raw, allow_pickle=False)
         if not isinstance(array, np.ndarray):
             raise ValueError("it is an archive")
     except DAMAGED as error:

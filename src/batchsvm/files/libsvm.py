@@ -15,8 +15,9 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -213,7 +214,9 @@ def _index_fault(error: int, token: bytes, low: int, high: int) -> str:
     return f"the index must be at most {high}, not {index.decode()}"
 
 
-def _parts(blocks: Iterable[bytes], low: int, high: int, jobs: int) -> Iterator[Future[Part]]:
+def _parts(
+    blocks: Iterable[bytes], low: int, high: int, jobs: int
+) -> Generator[Future[Part], None, None]:
     """Parts in order, a few blocks ahead of who takes them."""
     with ThreadPoolExecutor(jobs) as threads:
         waiting: deque[Future[Part]] = deque()
@@ -271,14 +274,16 @@ def read_libsvm(
     high = LARGEST_INDEX if n_features is None else n_features - (zero_based is True)
     jobs = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     parts: list[Part] = []
-    futures = _parts(blocks_of_lines(path, progress), low, high, min(jobs, 8))
-    for block, future in enumerate(futures):
-        try:
-            parts.append(future.result())
-        except _Malformed as fault:
-            line = sum(part.lines for part in parts) + 1
-            line += _lines_before(path, block, fault.position)
-            raise DataFileError(path, str(fault), line) from None
+    # Closed here and now: threads that the garbage collector joins, whenever it comes by, can
+    # deadlock with the start of others.
+    with closing(_parts(blocks_of_lines(path, progress), low, high, min(jobs, 8))) as futures:
+        for block, future in enumerate(futures):
+            try:
+                parts.append(future.result())
+            except _Malformed as fault:
+                line = sum(part.lines for part in parts) + 1
+                line += _lines_before(path, block, fault.position)
+                raise DataFileError(path, str(fault), line) from None
     if not parts or not sum(part.labels.size for part in parts):
         raise DataFileError(path, "holds no rows")
     return _assemble(path, parts, n_features, zero_based, dtype)

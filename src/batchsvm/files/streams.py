@@ -17,16 +17,18 @@ from batchsvm.files.errors import DataFileError
 BLOCK = 1 << 24
 READERS: dict[str, Callable[[Any], Any]] = {
     "": lambda raw: raw,
-    ".gz": lambda raw: gzip.GzipFile(fileobj=raw),  # noqa: SIM115
+    ".gz": lambda raw: gzip.GzipFile(fileobj=raw),
     ".bz2": bz2.BZ2File,
     ".xz": lzma.LZMAFile,
 }
 WRITERS: dict[str, Callable[[Any], Any]] = {
     "": contextlib.nullcontext,
-    ".gz": lambda raw: gzip.GzipFile(fileobj=raw, mode="wb", mtime=0),  # noqa: SIM115
+    ".gz": lambda raw: gzip.GzipFile(fileobj=raw, mode="wb", mtime=0),
     ".bz2": functools.partial(bz2.BZ2File, mode="wb"),
     ".xz": functools.partial(lzma.LZMAFile, mode="wb"),
 }
+# What Python raises for streams that are cut short or damaged, beside OSError.
+DAMAGED = (EOFError, ValueError, zlib.error, lzma.LZMAError)
 Progress = Callable[[float], None]
 
 

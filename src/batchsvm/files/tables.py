@@ -10,7 +10,7 @@ import numpy as np
 from batchsvm.atomic import replacing
 from batchsvm.files.arrays import dense
 from batchsvm.files.errors import DataFileError
-from batchsvm.files.streams import compressed, decompressed
+from batchsvm.files.streams import DAMAGED, compressed, decompressed
 
 USUAL_LABELS = ("label", "target")
 
@@ -38,7 +38,7 @@ def read_table(
                 table = arrow.csv.read_csv(decompressed(path, raw))
             else:
                 table = arrow.parquet.read_table(raw)
-    except (arrow.ArrowException, EOFError, OSError, ValueError) as error:
+    except (arrow.ArrowException, *DAMAGED, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None and error.filename:
             raise
         kind = "CSV" if suffix == ".csv" else "Parquet"
