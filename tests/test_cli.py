@@ -115,7 +115,7 @@ def test_several_classes_formats_and_report(folder):
     lines = [",".join([*map(str, row), name]) for row, name in zip(X, names, strict=True)]
     (folder / "trees.csv").write_text("height,girth,age,tree\n" + "\n".join(lines) + "\n")
     ran = call(folder, "train", "trees.csv", "trees.model", "--label", "tree", "--lam", 0.01,
-               "--loss", "logistic", "--intercept", 1, "--report", "trees.html", "--tol", "1e-2")  # fmt: skip
+               "--loss", "logistic", "--intercept", 1, "--report", "trees.html")  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     assert "class yew against the rest" in ran.stdout
     assert "girth" in (folder / "trees.html").read_text()
@@ -151,10 +151,10 @@ def test_plan_as_json_and_plot(folder):
         (["train", "breast-cancer.train.svm", "m", "--loss", "hinge:x=1"], "no parameter 'x'"),
         (["train", "breast-cancer.train.svm", "m", "--method", "auto:x=1"], "takes no parameters"),
         (["train", "breast-cancer.train.svm", "m", "--lam", "-1"], "lam must be a finite positive"),
-        (["train", "breast-cancer.train.svm", "m", "-b", "x"], "'x' is neither 'auto' nor an integer"),
+        (["train", "breast-cancer.train.svm", "m", "-b", "x"], "neither 'auto' nor an integer"),
         (["predict", "breast-cancer.test.svm", "breast-cancer.test.svm"], "not a batchsvm model"),
         (["certify", "cancer.model", "breast-cancer.test.svm"], "143 rows, not 426"),
-        (["predict", "cancer.model", "wide.svm"], "wide.svm:1: the index must be at most 30, not 31"),
+        (["predict", "cancer.model", "wide.svm"], "wide.svm:1: the index must be at most 30"),
         (["data", "get", "nothing"], "name must be one of"),
         (["convert", "words.csv", "words.svm"], "labels that are numbers"),
         (["train", "words.npy", "m"], "has no labels; name their column with --label"),
@@ -182,7 +182,7 @@ def test_on_a_terminal_there_is_a_bar_and_piped_there_is_none(folder):
     pexpect = pytest.importorskip("pexpect")
     arguments = ["train", "breast-cancer.train.svm", "t.model", "--lam", "1e-4"]
     child = pexpect.spawn(BATCHSVM, arguments, cwd=str(folder), encoding="utf-8", timeout=120,
-                          dimensions=(40, 160), env={**os.environ, "TERM": "xterm-256color"})  # fmt: skip
+                          dimensions=(40, 160), env={**os.environ, "TERM": "xterm"})  # fmt: skip
     shown = child.read()
     child.close()
     assert child.exitstatus == 0
@@ -243,11 +243,16 @@ def test_every_help_has_an_example():
         assert command.help
 
 
-def test_the_examples_work(tmp_path):
+def test_the_examples_work(tmp_path, monkeypatch, capsys):
+    """In this process: starting one for each line would take most of the time."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("BATCHSVM_DATA", raising=False)
     for line in examples():
-        ran = call(tmp_path, *shlex.split(line)[1:])
-        assert ran.returncode == 0, (line, ran.stderr)
-        assert ran.stdout
+        with pytest.raises(SystemExit) as left:
+            batchsvm.cli.main(shlex.split(line)[1:])
+        out, err = capsys.readouterr()
+        assert left.value.code == 0, (line, err)
+        assert out, line
     assert {"speedup.png", "cancer.html", "cancer.predicted", "cancer.svm.gz"} <= {
         path.name for path in tmp_path.iterdir()
     }

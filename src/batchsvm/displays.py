@@ -164,8 +164,8 @@ class ConvergenceDisplay:
         if self.tol:
             gap.axhline(self.tol, color=MARK, linestyle="--", linewidth=1)
             gap.annotate(
-                "tol", (0.995, self.tol), xycoords=("axes fraction", "data"), ha="right",
-                va="bottom", color=MARK, fontsize="small",
+                "tol", (0.01, self.tol), xycoords=("axes fraction", "data"), va="bottom",
+                color=MARK, fontsize="small",
             )  # fmt: skip
             low, high = gap.get_ylim()
             gap.set_ylim(min(low, self.tol / 2), high)
@@ -236,6 +236,8 @@ class SpeedupDisplay:
         lower.set_ylim(0, 1.05)
         lower.set_xlabel("batch size b")
         lower.set_xscale("log")
+        lower.xaxis.set_major_formatter("{x:,.0f}")
+        upper.yaxis.set_major_formatter("{x:,.0f}")
         for axis in self.axes_:
             axis.axvline(1 / self.sigma2, color=MARK, linestyle="--", linewidth=1)
             axis.grid(alpha=0.25)
@@ -305,9 +307,9 @@ class ScheduleDisplay:
         self.figure_, self.axes_ = _two_panels(axes)
         upper, lower = self.axes_
         known = np.isfinite(self.beta)
-        upper.step(
-            self.iteration[known], self.beta[known], where="post", color=PRIMAL, linewidth=1.8,
-            marker="o", markersize=3.5, label="β in force",
+        upper.plot(
+            self.iteration[known], self.beta[known], color=PRIMAL, linewidth=1.6, marker="o",
+            markersize=3.5, label="β in force",
         )  # fmt: skip
         if not known.any():
             upper.text(
@@ -322,13 +324,12 @@ class ScheduleDisplay:
             upper.legend(frameon=False)
         upper.set_ylabel("β")
         upper.set_title(self.title or "step lengths along the run")
-        lower.step(
-            self.iteration, self.refused, where="post", color=DUAL, linewidth=1.8, marker="o",
-            markersize=3.5,
-        )  # fmt: skip
+        lower.plot(
+            self.iteration, self.refused, color=DUAL, linewidth=1.6, marker="o", markersize=3.5
+        )
         lower.set_ylabel("steps refused so far")
         lower.set_xlabel("iterations")
-        lower.set_ylim(bottom=0, top=max(float(np.max(self.refused, initial=0)) * 1.1, 1))
+        lower.set_ylim(bottom=0, top=max(float(np.max(self.refused, initial=0)) * 1.1, 2))
         lower.yaxis.get_major_locator().set_params(integer=True)
         for axis in self.axes_:
             axis.grid(alpha=0.25)
