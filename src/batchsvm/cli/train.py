@@ -107,6 +107,7 @@ def train(
 
     chosen, rule = opt.build_loss(loss), opt.build_method(method)
     found = load(data, reading, labels_needed=True)
+    curve = report is not None and averaging != "tail"  # whose start the end decides
     with progress("training") as update:
         share = Share(tol, update)
         made, solutions = fit_model(
@@ -124,6 +125,7 @@ def train(
             averaging=None if averaging == "none" else averaging,
             n_jobs=jobs,
             callback=share,
+            checkpoints=often(found.X.shape[0], batch_size) if curve else "auto",
         )
     made.save(model)
     if report:
@@ -157,6 +159,13 @@ def train(
         if report:
             click.echo(f"report: {report}")
     return 0 if worst <= tol else 1
+
+
+def often(n: int, batch_size: int | str) -> list[int]:
+    """For a report: certificates that make a curve, each fourth of an epoch at first."""
+    b = batch_size if isinstance(batch_size, int) and batch_size > 0 else 1
+    epochs = [k / 4 for k in range(1, 17)] + list(range(5, 31))
+    return sorted({max(round(epoch * n / b), 1) for epoch in epochs})
 
 
 def fit_facts(solution: Any) -> dict[str, Any]:
