@@ -58,6 +58,8 @@ html_theme_options = {
     "show_prev_next": False,
     "navbar_end": ["theme-switcher"],
     "secondary_sidebar_items": ["page-toc"],
+    "header_links_before_dropdown": 4,
 }
+html_sidebars = {"**": []}  # the contents are in the header
 html_title = "batchsvm"
 html_show_sourcelink = False

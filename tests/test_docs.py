@@ -92,3 +92,11 @@ def test_every_page_is_in_the_contents():
     contents = (ROOT / "docs" / "index.md").read_text().split()
     for page in (ROOT / "docs").glob("*.md"):
         assert page.stem == "index" or page.stem in contents, page
+
+
+def test_what_shows_a_feature_exists():
+    text = (ROOT / "README.md").read_text()
+    named = re.findall(r"`(test_\w+\.py)`", text)
+    assert len(named) > 15
+    for name in named:
+        assert (ROOT / "tests" / name).exists(), name

@@ -27,9 +27,10 @@ PATH = Path("fuzzed")
 
 # Text that is nearly right: pieces of lines, glued together at random.
 PIECES = st.sampled_from(
-    [b" ", b"\n", b"\t", b":", b"#", b"1", b"-1", b"+1", b"0", b"1:1", b" 2:0.5", b" 3:-1e-3", b"qid:1",
-     b"\r\n", b"e", b".", b"-", b"nan", b"inf", b"1e400", b"9" * 30, b"1:", b":1", b"1_0", b"\x00", b"\xff",
-     b"0.1234567890123456789012345", b"2147483648:1", b"4611686018427387905:1", b"\x0b", b"\x85", b"  "]
+    [b" ", b"\n", b"\t", b":", b"#", b"1", b"-1", b"+1", b"0", b"1:1", b" 2:0.5", b" 3:-1e-3",
+     b"qid:1", b"\r\n", b"e", b".", b"-", b"nan", b"inf", b"1e400", b"9" * 30, b"1:", b":1",
+     b"1_0", b"\x00", b"\xff", b"0.1234567890123456789012345", b"2147483648:1",
+     b"4611686018427387905:1", b"\x0b", b"\x85", b"  "]
 )  # fmt: skip
 NEARLY = st.lists(PIECES, max_size=30).map(b"".join)
 FLOATS = st.one_of(
@@ -37,9 +38,8 @@ FLOATS = st.one_of(
     st.decimals(allow_nan=False, allow_infinity=False).map(str),
     st.from_regex(r"\A[+-]?[0-9]{0,25}\.?[0-9]{1,25}([eE][+-]?[0-9]{1,3})?\Z").map(str.strip),
 )
-RIGHT = st.lists(
-    st.tuples(FLOATS, st.dictionaries(st.integers(1, 10**6), FLOATS, max_size=6)), min_size=1, max_size=6
-)  # fmt: skip
+ROW = st.tuples(FLOATS, st.dictionaries(st.integers(1, 10**6), FLOATS, max_size=6))
+RIGHT = st.lists(ROW, min_size=1, max_size=6)
 
 
 def python_reader(block):
@@ -126,9 +126,11 @@ def saved():
 
 JSON = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=5,
-)  # fmt: skip
+)
 # Where to strike: raw bytes, or an entry of the header (with a right checksum afterwards).
 DAMAGE = st.one_of(
     st.tuples(st.just("bytes"), st.integers(0, 10**6), st.binary(min_size=1, max_size=8)),

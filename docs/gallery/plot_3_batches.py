@@ -29,7 +29,7 @@ for method in ("naive", "safe", "aggressive", "pegasos"):
 axis.set_xlabel("epochs")
 axis.set_ylabel("certified gap")
 axis.grid(alpha=0.3)
-_ = axis.legend(frameon=False)
+_ = axis.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
 
 # %%
 # What the aggressive rule did: it lowers :math:`\beta` from the safe value as long as that

@@ -32,4 +32,4 @@ print("accuracy on other data:", (model.predict(data.X_test) == data.y_test).mea
 # %%
 # The file remembers how the fit went, too:
 
-_ = ConvergenceDisplay.from_solution(again, x="seconds")
+_ = ConvergenceDisplay.from_solution(again)

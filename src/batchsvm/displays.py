@@ -75,6 +75,14 @@ def _history_of(estimator: Any, index: int) -> Any:
     return history
 
 
+def _between(low: float, high: float) -> str:
+    """With as many digits as tell the two numbers apart."""
+    for digits in range(4, 12):
+        if f"{low:.{digits}g}" != f"{high:.{digits}g}":
+            break
+    return f"the optimum lies between {low:.{digits}g} and {high:.{digits}g}"
+
+
 class ConvergenceDisplay:
     """Primal and dual value, and the gap between them, along a fit.
 
@@ -155,7 +163,7 @@ class ConvergenceDisplay:
         best = float(np.max(self.dual[good], initial=-np.inf))
         worst = float(np.min(self.primal[good], initial=np.inf))
         values.set_ylabel("objective")
-        values.set_title(self.title or f"the optimum lies between {best:.5g} and {worst:.5g}")
+        values.set_title(self.title or _between(best, worst))
         values.legend(frameon=False)
         shown = good & (self.gap > 0)
         line = gap.plot(at[shown], self.gap[shown], color=GAP, **style)
@@ -228,7 +236,7 @@ class SpeedupDisplay:
         upper, lower = self.axes_
         upper.plot(self.b, self.speedup, color=PRIMAL, linewidth=2, label="speed-up b/β$_b$")
         upper.plot(self.b, self.b, color=MARK, linewidth=1, linestyle=":", label="b, the ideal")
-        upper.set_yscale("log")
+        upper.set_yscale("log", base=2)
         upper.set_ylim(0.8, max(float(self.speedup.max()) * 2.5, 4))
         upper.set_ylabel("speed-up")
         lower.plot(self.b, self.beta / self.b, color=DUAL, linewidth=2)
