@@ -199,5 +199,5 @@ class Share:
         who = f"class {self.name}, " if self.name else ""
         self.update(
             (self.fit + share) / self.fits,
-            f"{who}gap {gap:.2g} of {self.tol:.2g}, epoch {checkpoint.epoch:.3g}",
+            f"{who}gap {gap:.2g}, tol {self.tol:.2g}, epoch {checkpoint.epoch:.3g}",
         )
