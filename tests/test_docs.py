@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+import runpy
+import shlex
 from pathlib import Path
 
+import matplotlib
 import pytest
 
+from batchsvm.cli import main
 from batchsvm.losses import LOSSES
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+GALLERY = sorted((ROOT / "docs" / "gallery").glob("plot_*.py"))
 STATEMENTS = (ROOT / "docs" / "maths.md").read_text()
 
 
@@ -56,3 +61,42 @@ def test_every_loss_is_in_the_table():
     text = (ROOT / "docs" / "add_a_loss.md").read_text()
     for name in LOSSES:
         assert f"| `{name}` |" in text
+
+
+@pytest.mark.parametrize("example", GALLERY, ids=lambda path: path.stem)
+def test_gallery_examples_run(example, monkeypatch):
+    matplotlib.use("agg")
+    monkeypatch.delenv("BATCHSVM_DATA", raising=False)
+    runpy.run_path(str(example))
+    assert matplotlib.pyplot.get_fignums()
+    matplotlib.pyplot.close("all")
+
+
+def test_commands_in_the_docs_work(tmp_path, monkeypatch, capsys):
+    """Each line `batchsvm ...` of a code block, once, in one folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("BATCHSVM_DATA", raising=False)
+    blocks = [
+        block for page in DOCS for block in re.findall(r"```\n(.*?)```", page.read_text(), re.S)
+    ]
+    lines = re.findall(r"^batchsvm .*?(?=  #|$)", "\n".join(blocks), re.MULTILINE)
+    lines.sort(key=lambda line: " data get " not in line)  # the sort keeps the order otherwise
+    assert len(lines) > 5
+    for line in dict.fromkeys(lines):
+        with pytest.raises(SystemExit) as left:
+            main(shlex.split(line)[1:])
+        assert left.value.code == 0, (line, capsys.readouterr().err)
+
+
+def test_every_page_is_in_the_contents():
+    contents = (ROOT / "docs" / "index.md").read_text().split()
+    for page in (ROOT / "docs").glob("*.md"):
+        assert page.stem == "index" or page.stem in contents, page
+
+
+def test_what_shows_a_feature_exists():
+    text = (ROOT / "README.md").read_text()
+    named = re.findall(r"`(test_\w+\.py)`", text)
+    assert len(named) > 15
+    for name in named:
+        assert (ROOT / "tests" / name).exists(), name

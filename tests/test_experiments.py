@@ -114,19 +114,6 @@ def test_verdicts():
     assert claims.verdict({"a": unknown}) == "cannot be told"
 
 
-def test_downloads_are_whole_or_not_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(sets, "DOWNLOADS", tmp_path / "data")
-    source = tmp_path / "file.bz2"
-    source.write_bytes(b"x" * 1000)
-    assert sets.download(source.as_uri()).read_bytes() == source.read_bytes()
-    with pytest.raises(OSError, match="missing"):
-        sets.download((tmp_path / "missing.bz2").as_uri())
-    assert [path.name for path in (tmp_path / "data").iterdir()] == ["file.bz2"]
-    monkeypatch.delenv("BATCHSVM_DATA", raising=False)
-    with pytest.raises(FileNotFoundError, match="BATCHSVM_DATA"):
-        sets._from_files("arxiv")
-
-
 def searched(errors_at, most=1000):
     search = cells.Search(most)
     t = 10

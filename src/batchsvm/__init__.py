@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from batchsvm import losses, methods
 from batchsvm.api import certify, fit, plan, sigma2
 from batchsvm.certificate import Certificate, CertificateError
+from batchsvm.container import ModelFileError
+from batchsvm.model import Model, load, save
 from batchsvm.path import Path, path
 from batchsvm.planning import Plan
 from batchsvm.solution import Checkpoint, History, Solution, Status
@@ -27,6 +29,8 @@ __all__ = [
     "CertificateError",
     "Checkpoint",
     "History",
+    "Model",
+    "ModelFileError",
     "Path",
     "Plan",
     "Solution",
@@ -34,10 +38,12 @@ __all__ = [
     "beta_b",
     "certify",
     "fit",
+    "load",
     "losses",
     "methods",
     "path",
     "plan",
+    "save",
     "sigma2",
 ]
 

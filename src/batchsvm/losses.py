@@ -207,7 +207,7 @@ class Logistic(NamedTuple):
 
 
 class EpsilonInsensitive(NamedTuple):
-    """max(0, |a| - epsilon): support vector regression.
+    """``max(0, |a| - epsilon)``: support vector regression.
 
     >>> float(EpsilonInsensitive(epsilon=0.5).value(-2.0))
     1.5
@@ -237,7 +237,7 @@ class EpsilonInsensitive(NamedTuple):
 
 
 class Absolute(EpsilonInsensitive):
-    """|a|: least absolute deviations, the epsilon-insensitive loss that is never insensitive.
+    """``|a|``: least absolute deviations, the epsilon-insensitive loss that is never insensitive.
 
     >>> float(Absolute().value(-2.0))
     2.0
@@ -288,7 +288,7 @@ class Quantile(NamedTuple):
 
 
 class Huber(NamedTuple):
-    """a^2/2 near zero and delta |a| - delta^2/2 from |a| = `delta` on.
+    """``a^2/2`` near zero and ``delta |a| - delta^2/2`` from ``|a| = delta`` on.
 
     >>> float(Huber(delta=1.0).value(-2.0))
     1.5

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 import numpy as np
 
 from batchsvm.certificate import Certificate
 from batchsvm.losses import Loss
-from batchsvm.methods import DualMethod, Method
+from batchsvm.methods import METHODS, DualMethod, Method
+from batchsvm.model import Model, model_of_solution
 from batchsvm.planning import Plan
 
 
@@ -111,3 +114,44 @@ class Solution:
             f" {self.history.epoch[-1]:.4g} epochs and {self.history.seconds[-1]:.3g} s\n"
             f"{self.certificate}"
         )
+
+    def save(self, path: str | os.PathLike[str], y: Any = None) -> None:
+        """Write a model file (docs/model_file.md), replacing an old one at once or not at all.
+
+        With `y`, the labels of the training data, the file holds a digest of them.
+        """
+        model_of_solution(self, y).save(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Solution:
+        """The solution that `save` wrote; `batchsvm.load` reads every kind of model."""
+        return cls.from_model(Model.load(path))
+
+    @classmethod
+    def from_model(cls, model: Model) -> Solution:
+        """The solution that a model of one fit without an intercept came from."""
+        if model.coef.shape[0] != 1 or model.intercept_scaling or model.intercept.any():
+            raise ValueError(
+                "model must be of one fit without an intercept to be a Solution, not of"
+                f" {model.coef.shape[0]} with intercept {model.intercept.tolist()}; load it with"
+                " batchsvm.load"
+            )
+        for name in ("alpha", "plan", "loss", "lam", "batch_size"):
+            if getattr(model, name) is None:
+                raise ValueError(f"model must come from a fit, but it has no {name}")
+        for name in ("certificates", "history", "statuses", "method"):
+            if not getattr(model, name):
+                raise ValueError(f"model must come from a fit, but it has no {name}")
+        assert model.alpha is not None
+        assert model.plan is not None
+        assert model.loss is not None
+        assert model.lam is not None
+        assert model.batch_size is not None
+        history = dict(model.history[0])
+        for name in ("iteration", "refused"):
+            history[name] = history[name].astype(np.int64)
+        return cls(
+            model.coef[0], model.alpha[0], model.certificates[0], History(**history),
+            Status[model.statuses[0]], model.plan, model.classes, model.loss, model.lam,
+            METHODS[model.method](**model.method_parameters), model.batch_size,
+        )  # fmt: skip

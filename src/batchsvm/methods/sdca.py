@@ -110,8 +110,10 @@ class Guarded(DualMethod):
 class Aggressive(DualMethod):
     """Algorithm 2.
 
-    Parameters beside those of all dual methods
-    -------------------------------------------
+    Parameters
+    ----------
+    sampling, step, sigma2, skips
+        As for all dual methods.
     gamma : float
         How slowly beta follows what the batches show, between 0 and 1.
     rounds : int

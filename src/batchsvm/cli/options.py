@@ -1,0 +1,116 @@
+"""Options that commands share, and names with parameters such as huber:delta=0.5."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+LOSSES = (
+    "hinge", "smoothed_hinge", "squared_hinge", "logistic",
+    "absolute", "epsilon_insensitive", "quantile", "huber",
+)  # fmt: skip
+METHODS = ("auto", "pegasos", "naive", "safe", "aggressive")
+
+
+class Named(click.ParamType):
+    """A name, with parameters if need be: NAME or NAME:PARAMETER=VALUE,..."""
+
+    name = "name"
+
+    def __init__(self, what: str, names: tuple[str, ...]) -> None:
+        self.what, self.names = what, names
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return "NAME[:PARAMETER=VALUE,...]"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, dict[str, Any]]:
+        if isinstance(value, tuple):
+            return value
+        name, _, rest = str(value).partition(":")
+        from batchsvm.inputs import choice
+
+        choice(self.what, name, self.names)
+        return name, dict(self._pair(item) for item in rest.split(",") if item)
+
+    def _pair(self, item: str) -> tuple[str, Any]:
+        key, equals, word = item.partition("=")
+        if not equals:
+            self.fail(f"{self.what}: {item!r} must look like PARAMETER=VALUE")
+        for kind in (int, float):
+            try:
+                return key, kind(word)
+            except ValueError:
+                continue
+        return key, {"true": True, "false": False}.get(word.lower(), word)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in self.names if name.startswith(incomplete)]
+
+
+def build(what: str, given: tuple[str, dict[str, Any]], known: dict[str, Any]) -> Any:
+    """The loss or the method that was named; its name alone if it has no parameters."""
+    name, parameters = given
+    if not parameters:
+        return name
+    if name not in known:
+        raise ValueError(f"{what} {name!r} takes no parameters")
+    try:
+        return known[name](**parameters)
+    except TypeError:
+        allowed = list(getattr(known[name], "_fields", None) or known[name].__dataclass_fields__)
+        unknown = next((key for key in parameters if key not in allowed), "?")
+        raise ValueError(
+            f"{what} {name!r} has no parameter {unknown!r}; it has {', '.join(allowed)}"
+        ) from None
+
+
+def build_loss(given: tuple[str, dict[str, Any]]) -> Any:
+    from batchsvm.inputs import read_loss
+    from batchsvm.losses import LOSSES as KNOWN
+
+    return read_loss(build("loss", given, KNOWN))
+
+
+def build_method(given: tuple[str, dict[str, Any]]) -> Any:
+    from batchsvm.methods import METHODS as KNOWN
+
+    return build("method", given, KNOWN)
+
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+DATA = click.Path(path_type=str)
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+loss = click.option(
+    "--loss", type=Named("loss", LOSSES), default="hinge", show_default=True,
+    help=f"{', '.join(LOSSES)}; with a parameter: huber:delta=0.5",
+)  # fmt: skip
+lam = click.option(
+    "--lam", type=float, default=1e-4, show_default=True,
+    help="Regularisation: mean loss + lam/2 |w|^2. scikit-learn's C is 1/(lam n).",
+)  # fmt: skip
+tol = click.option(
+    "--tol", type=float, default=1e-3, show_default=True,
+    help="Stop when the certified gap is at most this share of the objective at w = 0.",
+)  # fmt: skip
+
+
+def reading(command: Callable[..., Any]) -> Callable[..., Any]:
+    """How DATA is read."""
+    decorators: list[Decorator] = [
+        click.option("--label", help="Label column of a CSV or Parquet file."),
+        click.option("--labels", type=DATA, help="File of labels for .npz and .npy data."),
+        click.option("--features", type=click.IntRange(min=1), help="Columns to expect."),
+        click.option(
+            "--zero-based/--one-based", default=None,
+            help="Where indices of LIBSVM text count from.  [default: 0 if an index 0 occurs]",
+        ),
+        click.option("--float32", is_flag=True, help="Keep text data in single precision."),
+    ]  # fmt: skip
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command

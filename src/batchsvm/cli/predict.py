@@ -1,0 +1,84 @@
+"""batchsvm predict: labels or scores for the rows of a file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import numpy as np
+
+from batchsvm.cli import options as opt
+from batchsvm.cli.loading import load
+from batchsvm.cli.output import label_text, print_json
+
+
+@click.command(
+    short_help="Predict the rows of a file.",
+    epilog="""\b
+Example:
+  batchsvm data get breast-cancer --folder .
+  batchsvm train breast-cancer.train.svm cancer.model --lam 0.01
+  batchsvm predict cancer.model breast-cancer.test.svm cancer.predicted""",
+)
+@click.argument("model", type=opt.DATA)
+@click.argument("data", type=opt.DATA)
+@click.argument("out", type=opt.DATA, required=False)
+@click.option("--scores", is_flag=True, help="Decision values instead of labels.")
+@opt.reading
+@opt.as_json
+def predict(model: str, data: str, out: str | None, scores: bool, as_json: bool,
+            **reading: Any) -> None:  # fmt: skip
+    """Predict the rows of DATA with MODEL, one line a row, into OUT or onto stdout.
+
+    If DATA has labels, the accuracy (or the mean absolute error) is shown as well.
+    """
+    from batchsvm.model import load as load_model
+
+    made = load_model(model)
+    found = load(data, reading, labels_needed=False, columns=made.n_features)
+    predicted = made.predict(found.X)
+    values = made.decision_function(found.X) if scores else predicted
+    quality = _quality(made, predicted, found.y)
+    if out:
+        _write(out, values)
+    if as_json:
+        shown = {"out": out} if out else {"scores" if scores else "predictions": values}
+        print_json({"model": model, "data": data, "rows": len(predicted)} | quality | shown)
+        return
+    words = "".join(f"{name.replace('_', ' ')} {value:.6g}" for name, value in quality.items())
+    if out:
+        click.echo(f"{len(predicted):,} predictions: {out}" + (f" ({words})" if words else ""))
+        return
+    click.echo(_lines(values), nl=False)
+    if words:
+        click.echo(words, err=True)
+
+
+def _quality(made: Any, predicted: np.ndarray, y: np.ndarray | None) -> dict[str, float]:
+    if y is None:
+        return {}
+    if made.classes is None:
+        return {"mean_absolute_error": float(np.abs(predicted - y.astype(float)).mean())}
+    return {"accuracy": float((_texts(predicted) == _texts(y)).mean())}
+
+
+def _texts(labels: np.ndarray) -> np.ndarray:
+    """Labels as text: a CSV may hold 1 where LIBSVM text held 1.0."""
+    return np.array([label_text(label) for label in labels.tolist()])
+
+
+def _lines(values: np.ndarray) -> str:
+    if values.ndim == 2:
+        return "".join(" ".join(map(repr, row)) + "\n" for row in values.tolist())
+    return "".join(label_text(value) + "\n" for value in values.tolist())
+
+
+def _write(out: str, values: np.ndarray) -> None:
+    from batchsvm.atomic import replacing
+
+    if out.lower().endswith(".npy"):
+        with replacing(out) as sink:
+            np.save(sink, values.astype(str) if values.dtype.kind == "O" else values, False)
+        return
+    with replacing(out, text=True) as sink:
+        sink.write(_lines(values))

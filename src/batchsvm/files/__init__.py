@@ -1,0 +1,9 @@
+"""Data files: read(path) and write(path, X, y), the format told by the name's end."""
+
+from __future__ import annotations
+
+from batchsvm.files.errors import DataFileError
+from batchsvm.files.formats import FORMATS, Data, read, write
+from batchsvm.files.libsvm import read_libsvm
+
+__all__ = ["FORMATS", "Data", "DataFileError", "read", "read_libsvm", "write"]

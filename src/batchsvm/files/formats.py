@@ -1,0 +1,113 @@
+"""Which reader and which writer a file gets, and what all of them give."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from batchsvm.files import arrays, tables
+from batchsvm.files.errors import DataFileError
+from batchsvm.files.libsvm import read_libsvm
+from batchsvm.files.streams import Progress, bare_suffix, compression
+from batchsvm.files.write_libsvm import write_libsvm
+
+FORMATS = {
+    ".npz": "arrays with labels, or a matrix of scipy.sparse.save_npz",
+    ".npy": "a dense array; labels beside it in NAME.labels.npy",
+    ".csv": "a table with a line of names (also .csv.gz, .csv.bz2, .csv.xz)",
+    ".parquet": "a table",
+    "other": "LIBSVM text (also compressed: .gz, .bz2, .xz)",
+}
+
+
+class Data(NamedTuple):
+    """Rows, labels (None if there are none), and the names of the columns if they have any."""
+
+    X: Any
+    y: np.ndarray | None
+    names: list[str] | None = None
+
+
+def read(
+    path: str | os.PathLike[str],
+    *,
+    label: str | None = None,
+    labels: str | os.PathLike[str] | None = None,
+    n_features: int | None = None,
+    zero_based: bool | str = "auto",
+    dtype: type = np.float64,
+    progress: Progress | None = None,
+) -> Data:
+    """The data of a file.
+
+    Parameters
+    ----------
+    path : path
+        .npz, .npy, .csv, .parquet, or LIBSVM text under any other name; .csv and LIBSVM text
+        may be compressed (.gz, .bz2, .xz).
+    label : str, optional
+        The column of a table that holds the labels.  Without it, a column named "label" or
+        "target" is taken if there is one.
+    labels : path, optional
+        A file of labels for .npz and .npy: .npy, or text with one label a line.
+    n_features : int, optional
+        Columns to expect; LIBSVM text gets that many even if the last are all zero.
+    zero_based : bool or "auto"
+        Whether indices of LIBSVM text count from 0; "auto" if an index 0 occurs.
+    dtype : float64 or float32
+        The type of X from text; arrays keep theirs.
+
+    Raises
+    ------
+    DataFileError
+        If the file is damaged or is not what its name says; the message names file and line.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path}: is a folder, not a data file")
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such file")
+    suffix = bare_suffix(path)
+    if suffix in (".npz", ".npy") and not compression(path):
+        X, y = arrays.read_npz(path) if suffix == ".npz" else arrays.read_npy(path)
+        data = Data(X, y)
+    elif suffix in (".csv", ".parquet", ".pq"):
+        data = Data(*tables.read_table(path, suffix, label, dtype))
+    else:
+        X, y = read_libsvm(path, n_features, zero_based, dtype, progress)
+        data = Data(X, y)
+    if labels is not None:
+        data = data._replace(y=arrays.read_labels(Path(labels)))
+    n, d = data.X.shape
+    if data.y is not None and data.y.size != n:
+        where = labels if labels is not None else path
+        raise DataFileError(where, f"has {data.y.size:,} labels for {n:,} rows")
+    if n_features is not None and d != n_features:
+        raise DataFileError(path, f"has {d:,} columns, not {n_features:,}")
+    return data
+
+
+def write(
+    path: str | os.PathLike[str],
+    X: Any,
+    y: Any,
+    *,
+    label: str = "label",
+    names: list[str] | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Write data in the format that the name's end asks for; the file is replaced at once.
+
+    Numbers come back bit for bit from every format.
+    """
+    path = Path(path)
+    suffix = bare_suffix(path)
+    if suffix in (".npz", ".npy") and not compression(path):
+        (arrays.write_npz if suffix == ".npz" else arrays.write_npy)(path, X, y)
+    elif suffix in (".csv", ".parquet", ".pq"):
+        tables.write_table(path, suffix, X, y, label, names)
+    else:
+        write_libsvm(path, X, y, progress)
