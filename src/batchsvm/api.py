@@ -81,11 +81,13 @@ def fit(
     lam : float
         Regularisation; scikit-learn's C is 1/(lam n), SGDClassifier's alpha is lam.
     method : str or method object
-        "pegasos", "naive", "safe", "aggressive", or e.g. `methods.Aggressive(gamma=0.9)`.
-        "auto" is SDCA: serial for batches of one, else aggressive.
+        "pegasos", "naive", "safe", "guarded", "aggressive", "blocks", or e.g.
+        `methods.Aggressive(gamma=0.9)`.  "auto" is SDCA: serial on one thread, guarded or
+        blocks on several, aggressive for a batch size that was asked for.
     batch_size : int or "auto"
-        From 1 to n.  "auto" is 1 with method "auto", since one thread gains nothing from
-        batches, and else the largest b with beta_b <= 2, about 1/sigma^2.
+        From 1 to n.  "auto" with method "auto" is 1 on one thread, which gains nothing from
+        batches, and 16 a thread on several; else the largest b with beta_b <= 2, about
+        1/sigma^2.
     tol : float
         Stop when the duality gap is at most tol times P(0), the objective at w = 0
         (which is 1 for the hinge).
@@ -97,7 +99,8 @@ def fit(
     initial : Solution or (w, alpha), optional
         Start from alpha and w(alpha); a w that is another one is not used.
     n_jobs : int
-        Threads for certificates; -1 means all cores.
+        Threads for the whole fit; -1 means all cores.  Data too small or rows too short to
+        be shared are left to fewer of them; the plan says so.
     random_state : int, Generator, RandomState or None
         The same seed gives the same run; None gives another one each time.
     callback : callable, optional

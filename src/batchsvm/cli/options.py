@@ -12,7 +12,7 @@ LOSSES = (
     "hinge", "smoothed_hinge", "squared_hinge", "logistic",
     "absolute", "epsilon_insensitive", "quantile", "huber",
 )  # fmt: skip
-METHODS = ("auto", "pegasos", "naive", "safe", "aggressive")
+METHODS = ("auto", "pegasos", "naive", "safe", "guarded", "aggressive", "blocks")
 
 
 class Named(click.ParamType):
