@@ -7,7 +7,7 @@ import pytest
 
 import batchsvm
 import oracle
-from batchsvm import problem as problem_module
+from batchsvm import matrix as matrix_module
 from batchsvm.losses import Hinge, SquaredHinge
 from conftest import toy
 from test_methods import LAM, quietly
@@ -55,7 +55,7 @@ def test_methods_cannot_report_on_themselves(monkeypatch):
 def test_blocks_and_threads_change_nothing_but_rounding(monkeypatch, jobs):
     X, y = toy("logistic", n=500)
     solution = batchsvm.fit(X, y, "logistic", LAM)
-    monkeypatch.setattr(problem_module, "BLOCK", 64)
+    monkeypatch.setattr(matrix_module, "BLOCK", 64)
     again = batchsvm.certify(X, y, solution.w, solution.alpha, "logistic", LAM, n_jobs=jobs)
     assert again.primal == pytest.approx(solution.certificate.primal, abs=1e-14)
     assert again.dual == pytest.approx(solution.certificate.dual, abs=1e-14)

@@ -19,6 +19,7 @@ import batchsvm
 from batchsvm import BatchSVC, BatchSVR, Status
 from batchsvm.intercept import balance, fit_linear
 from batchsvm.losses import LOSSES
+from batchsvm.matrix import Matrix
 from batchsvm.rows import CSR, Biased, Dense, row_block
 from batchsvm.spectral import measure_sigma2
 from conftest import FORMATS, csr, toy
@@ -80,9 +81,9 @@ def test_sigma2_of_virtual_columns(shape, how):
         assert virtual.shape == stored.shape
         assert virtual.nonzeros == stored.values.size
         assert virtual.longest == shape[1] + 1
-        found = measure_sigma2(virtual, norms2, how, np.random.default_rng(1))
+        found = measure_sigma2(Matrix(virtual), norms2, how, np.random.default_rng(1))
         assert found == pytest.approx(
-            measure_sigma2(stored, norms2, how, np.random.default_rng(1)), rel=1e-9
+            measure_sigma2(Matrix(stored), norms2, how, np.random.default_rng(1)), rel=1e-9
         )
         assert row_block(virtual, np.array([1, 3])).shape == (2, shape[1] + 1)
 

@@ -68,6 +68,7 @@ def test_the_same_seed_and_threads_give_the_same_bits(method, jobs):
 
 def wide(n=400, d=3000):
     X = sp.random_array((n, d), density=0.1, format="csr", rng=np.random.default_rng(0))
+    X.data -= 0.5  # rows of one sign would be much alike
     return X, np.where(np.random.default_rng(1).random(n) < 0.5, 1.0, -1.0)
 
 
@@ -76,7 +77,7 @@ def test_auto_cuts_columns_of_wide_data_and_rows_of_thin_data():
     cut = batchsvm.fit(X, y, lam=0.01, n_jobs=2, random_state=0)
     assert isinstance(cut.method, Guarded)
     assert cut.status.converged
-    assert (cut.plan.workers, cut.batch_size) == (2, 16)
+    assert (cut.plan.workers, cut.batch_size) == (2, 32)
     assert "cut among 2 threads" in str(cut.plan)
     X, y = toy("hinge")
     thin = batchsvm.fit(X, y, lam=LAM, n_jobs=2, random_state=0)
@@ -105,6 +106,15 @@ def test_auto_leaves_little_data_short_rows_and_scrambled_indices_to_one_thread(
     for plan, words in zip(plans, ("not sorted", "too short", "little data"), strict=True):
         assert plan.workers == plan.batch_size == 1
         assert words in plan.reason
+
+
+def test_auto_takes_rows_much_alike_one_by_one():
+    X = sp.random_array((400, 600), density=0.8, format="csr", rng=np.random.default_rng(0))
+    y = wide()[1]
+    solution = batchsvm.fit(X, y, lam=0.1, n_jobs=2, random_state=0, max_epochs=5000)
+    assert solution.batch_size == 1
+    assert "much alike" in solution.plan.reason
+    assert solution.status.converged
 
 
 def identical_rows(n=64):
@@ -185,7 +195,7 @@ def test_an_error_in_one_worker_frees_the_others():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"method": Blocks(blocks=0)}, "blocks must be an integer from 1 to n = 60, not 0"),
+        ({"method": Blocks(blocks=0)}, "blocks must be a positive integer up to 65536, not 0"),
         ({"method": Blocks(sampling="subsets")}, 'sampling must be "permutation" for blocks'),
         ({"method": "blocks", "averaging": "decay"}, "averaging must be None for blocks"),
     ],

@@ -329,8 +329,12 @@ def _settle(
 ) -> tuple[Method, Plan]:
     """Put a method and a batch size in the place of "auto"."""
     if isinstance(method, Blocks):
-        inputs.check_blocks(method, problem.n, averaging)
-    layout = lay_out(problem.matrix, method, batch_size, averaging is not None)
+        inputs.check_blocks(method, averaging)
+    auto = method is None and batch_size == "auto"
+    guess = _sigma2_for(problem, "estimate", None, seed) if auto else None
+    layout = lay_out(
+        problem.matrix, method, batch_size, averaging is not None, 1.0 if guess is None else guess
+    )
     method = layout.method
     serial = layout.batch_size == 1
     known = method.sigma2
@@ -340,7 +344,7 @@ def _settle(
             ones, rng = np.ones(problem.n), np.random.default_rng(seed)
             known = measure_sigma2(problem.matrix, ones, rng=rng)
     quick = serial or isinstance(method, Guarded | Blocks)  # nothing depends on it but the plan
-    found = _sigma2_for(problem, "estimate" if quick else "auto", known, seed)
+    found = guess or _sigma2_for(problem, "estimate" if quick else "auto", known, seed)
     plan = make_plan(problem, tol, found, layout)
     if isinstance(method, DualMethod) and method.sampling == "replacement" and plan.batch_size > 1:
         raise ValueError(

@@ -171,9 +171,9 @@ def read_averaging(averaging: str | None) -> str | None:
     return averaging
 
 
-def check_blocks(method: Blocks, n: int, averaging: str | None) -> None:
+def check_blocks(method: Blocks, averaging: str | None) -> None:
     """What goes with the method "blocks", and what does not."""
-    whole("blocks", method.blocks, 1, n, f"an integer from 1 to n = {n}")
+    whole("blocks", method.blocks, 1, 2**16, "a positive integer up to 65536")
     if method.sampling != "permutation":
         raise ValueError(f'sampling must be "permutation" for blocks, not "{method.sampling}"')
     if averaging is not None:

@@ -18,6 +18,8 @@ from batchsvm.methods import Aggressive, Blocks, Guarded, Method
 SMALL = 2**18  # non-zeros: an epoch over them takes a quarter of a millisecond
 LEAST_A_WORKER = 12  # non-zeros of a mean row in a worker's columns, or waiting takes over
 BATCH_A_WORKER = 16  # rows: steps seldom get in each other's way
+LEAST_BATCH = 4
+SERIAL_STEPS = 4.0  # times 1/sigma^2: batches up to here were seen to do with serial steps
 FEW_COLUMNS = 512  # so few that exchanging w costs less than some rows
 ROWS_A_BLOCK = 16
 
@@ -31,8 +33,10 @@ class Layout(NamedTuple):
     reason: str
 
 
-def lay_out(matrix: Matrix, method: Method | None, batch_size: int | str, averages: bool) -> Layout:
-    """Put something in the place of "auto" (None, for a method)."""
+def lay_out(
+    matrix: Matrix, method: Method | None, batch_size: int | str, averages: bool, sigma2: float
+) -> Layout:
+    """Put something in the place of "auto" (None, for a method); sigma2 may be an estimate."""
     asked = None if batch_size == "auto" else int(batch_size)
     workers, why = column_workers(matrix)
     if method is not None or asked is not None:
@@ -41,7 +45,7 @@ def lay_out(matrix: Matrix, method: Method | None, batch_size: int | str, averag
             share = -(-asked // method.blocks) if asked else ROWS_A_BLOCK
             workers = min(method.blocks, matrix.threads.size)
             words = "as asked for, rounded up to a multiple of the blocks"
-            return Layout(method, share * method.blocks, workers, words)
+            return Layout(method, min(share * method.blocks, matrix.n), workers, words)
         if asked is None:
             return Layout(method, None, workers, why)
         if asked == 1:
@@ -56,11 +60,17 @@ def lay_out(matrix: Matrix, method: Method | None, batch_size: int | str, averag
         )  # fmt: skip
     if workers == 1:
         return Layout(Aggressive(), 1, 1, f"{why}, and rows seen one by one need the fewest visits")
-    size = min(BATCH_A_WORKER * workers, matrix.n)
+    size = min(BATCH_A_WORKER * workers, int(SERIAL_STEPS / sigma2), matrix.n)
+    if size < LEAST_BATCH * workers:
+        return Layout(
+            Aggressive(), 1, 1,
+            f"rows so much alike (1/sigma^2 is {1 / sigma2:.3g}) that batches would repeat steps,"
+            " and rows seen one by one share no work",
+        )  # fmt: skip
     return Layout(
         Guarded(), size, workers,
         f"{why}; so small a batch costs hardly more visits than rows seen one by one, and its"
-        " steps are shortened should the dual objective ever fall",
+        " steps are shortened should the dual objective ever hardly rise",
     )  # fmt: skip
 
 

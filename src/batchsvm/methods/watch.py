@@ -25,7 +25,7 @@ RECHECK = 0.1
 CAUTION = 2.0
 # An epoch of sound steps raises N D by a fair part of the gap; steps that undo each other by
 # none, or less than none.
-LEAST_RISE = 1e-3
+LEAST_RISE = 1e-2
 SEEN, GAP, VIOLATION, RISE = 0, 1, 2, 3  # what a worker sums up
 _SLACK, _RECHECK = 0, 1
 
