@@ -15,7 +15,6 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-import scipy.sparse as sp
 from rich import box
 from rich.console import Console
 from rich.progress import track
@@ -25,6 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 import batchsvm
+from batchsvm.datasets import text
 
 OUTPUT = Path("demo-output")
 METHODS = ("pegasos", "naive", "safe", "aggressive")
@@ -35,25 +35,6 @@ console = Console()
 def breast_cancer():
     data = load_breast_cancer()
     return StandardScaler().fit_transform(data.data), data.target
-
-
-def text_like(n=8000, d=20000, words=40, seed=0):
-    """Documents of about 40 words drawn by Zipf's law, half of them on each of two topics."""
-    rng = np.random.default_rng(seed)
-    frequency = 1.0 / np.arange(10, d + 10)
-    topic = rng.permutation(d)
-    tilt = np.where(np.arange(d) % 2, 4.0, 1.0)[topic]
-    y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
-    rows = np.repeat(np.arange(n), words)
-    draws = {}
-    for label in (-1.0, 1.0):
-        p = frequency * (tilt if label > 0 else 5.0 - tilt)
-        draws[label] = rng.choice(d, size=(n, words), p=p / p.sum())
-    columns = np.where(y[:, None] > 0, draws[1.0], draws[-1.0]).ravel()
-    X = sp.csr_array((np.ones(rows.size), (rows, columns)), shape=(n, d))
-    X = sp.csr_array(sp.diags_array(1 / np.sqrt(X.multiply(X).sum(axis=1))) @ X)
-    y[rng.random(n) < 0.05] *= -1
-    return X, y
 
 
 def show_plan(plan):
@@ -141,7 +122,7 @@ def main():
     figure, axes = plt.subplots(2, 3, figsize=(11, 6.5), constrained_layout=True, sharey=True)
     sets = [
         ("breast cancer", *breast_cancer(), 1e-2, 1e-3),
-        ("generated text", *text_like(), 1e-3, 1e-3),
+        ("generated text", *text(8000, 20000, 40), 1e-3, 1e-3),
     ]
     for row, (name, X, y, lam, tol) in zip(axes, sets, strict=True):
         plot(row, name, *run(name, X, y, lam, tol))

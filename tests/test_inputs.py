@@ -204,7 +204,7 @@ def test_any_two_labels_will_do(y):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_data_is_used_in_place(dtype, index):
     sparse = csr(X, dtype, index)
-    rows = batchsvm.inputs.read_matrix(sparse, Threads()).rows
+    rows = batchsvm.data_inputs.read_matrix(sparse, Threads()).rows
     for view, original in [
         (rows.values, sparse.data),
         (rows.indices, sparse.indices),
@@ -214,7 +214,14 @@ def test_data_is_used_in_place(dtype, index):
     assert rows.values.dtype == dtype
     dense = X.astype(dtype)
     for form in (dense, np.asfortranarray(dense), dense[::2, ::2]):
-        assert np.shares_memory(batchsvm.inputs.read_matrix(form, Threads()).rows.values, form)
+        assert np.shares_memory(batchsvm.data_inputs.read_matrix(form, Threads()).rows.values, form)
+
+
+@pytest.mark.parametrize("data", [X.astype(int), sp.csc_array(X)], ids=["integers", "csc"])
+def test_a_conversion_is_told_at_the_line_that_called(data):
+    with pytest.warns(DataConversionWarning) as told:
+        batchsvm.fit(data, Y, lam=0.5)
+    assert [warning.filename for warning in told] == [__file__]
 
 
 def test_data_is_never_written_to():
@@ -252,7 +259,7 @@ def test_unsorted_indices_are_used_in_place():
         (np.array([1.0, 2.0, 3.0, 1.0]), np.array([2, 0, 1, 0]), np.array([0, 2, 4])), shape=(2, 3)
     )
     assert np.shares_memory(
-        batchsvm.inputs.read_matrix(scrambled, Threads()).rows.values, scrambled.data
+        batchsvm.data_inputs.read_matrix(scrambled, Threads()).rows.values, scrambled.data
     )
     solution = batchsvm.fit(scrambled, [1, -1], lam=0.1, random_state=0)
     plain = batchsvm.fit(scrambled.toarray(), [1, -1], lam=0.1, random_state=0)

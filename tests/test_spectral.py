@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import batchsvm
 from batchsvm import spectral
-from batchsvm.inputs import read_matrix
+from batchsvm.data_inputs import read_matrix
 from batchsvm.planning import spectral_batch_size
 from batchsvm.team import Threads
 from conftest import FORMATS, toy

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import batchsvm
 from batchsvm import layout
 from batchsvm.compiled import Kernel
-from batchsvm.inputs import read_matrix
+from batchsvm.data_inputs import read_matrix
 from batchsvm.methods import METHODS, Blocks, Guarded
 from batchsvm.parts import split
 from batchsvm.team import Threads

@@ -347,7 +347,7 @@ def test_the_work_of_an_iteration_does_not_grow_with_the_columns():
     data.resize((40, d))
     y = np.where(np.arange(40) % 2, 1.0, -1.0)
     for method in (Safe(), Aggressive()):
-        matrix = batchsvm.inputs.read_matrix(data, Threads())
+        matrix = batchsvm.data_inputs.read_matrix(data, Threads())
         problem = make_problem(matrix, y, LOSSES["hinge"](), 0.01)
         state = start_dual(method, problem, 4, 2.0, None, None)
         state.w[30:] = np.nan  # any pass over all of w would spread this

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from math import ceil, inf
 from typing import Any
 
 import numpy as np
 
-from batchsvm import inputs
+from batchsvm import data_inputs, inputs
 from batchsvm.certificate import Certificate, certify_point
 from batchsvm.engines import ENGINES
-from batchsvm.layout import lay_out
+from batchsvm.layout import lay_out, lay_out_as_asked
 from batchsvm.losses import Loss
 from batchsvm.methods import (
     Blocks,
     DualMethod,
     Guarded,
     Method,
-    Naive,
     Pegasos,
     make_block_sampler,
     start_dual,
@@ -27,7 +25,8 @@ from batchsvm.methods import (
 from batchsvm.planning import Plan, make_plan
 from batchsvm.problem import Problem
 from batchsvm.sampling import make_sampler
-from batchsvm.solution import Solution, Status
+from batchsvm.shortfall import warn_if_short
+from batchsvm.solution import Solution
 from batchsvm.spectral import (
     FAILURE_PROBABILITY,
     SAMPLED_ROWS,
@@ -139,7 +138,7 @@ def fit(
     chosen = inputs.read_method(method)
     tol = inputs.number("tol", tol, "a finite number that is not negative", -1e-300)
     max_epochs = inputs.number("max_epochs", max_epochs, "a finite positive number", 0.0)
-    averaging = inputs.read_averaging(averaging)
+    averaging = inputs.read_averaging(averaging, chosen)
     asked = inputs.read_checkpoints(checkpoints, averaging)
     jobs = inputs.read_jobs(n_jobs)
     seed = inputs.read_seed(random_state)
@@ -147,13 +146,15 @@ def fit(
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be callable or None, not {callback!r}")
     with Threads(jobs) as threads:
-        matrix = inputs.read_matrix(X, threads, bias)
+        matrix = data_inputs.read_matrix(X, threads, bias)
         n = matrix.n
         if batch_size != "auto":
             words = f"'auto' or an integer from 1 to n = {n}"
             inputs.whole("batch_size", batch_size, 1, n, words)
         radius = float(chosen.radius) if isinstance(chosen, Pegasos) else inf
-        problem, classes = inputs.read_problem(matrix, y, loss, lam, sample_weight, radius, offset)
+        problem, classes = data_inputs.read_problem(
+            matrix, y, loss, lam, sample_weight, radius, offset
+        )
         alpha = _read_initial(initial, problem)
         chosen, plan = _settle(problem, chosen, batch_size, averaging, tol, seed)
         b = plan.batch_size
@@ -214,15 +215,15 @@ def certify(
     if radius != inf:
         radius = inputs.number("radius", radius, "a finite positive number", 0.0)
     with Threads(jobs) as threads:
-        matrix = inputs.read_matrix(X, threads, bias)
-        w = inputs.read_vector("w", w, matrix.d)
-        alpha = inputs.read_vector("alpha", alpha, matrix.n)
+        matrix = data_inputs.read_matrix(X, threads, bias)
+        w = data_inputs.read_vector("w", w, matrix.d)
+        alpha = data_inputs.read_vector("alpha", alpha, matrix.n)
         if np.linalg.norm(w) > radius * (1 + 1e-9):
             raise ValueError(
                 f"w must have norm at most radius = {radius!r}, not {float(np.linalg.norm(w))!r}"
             )
-        problem, _ = inputs.read_problem(matrix, y, loss, lam, sample_weight, radius, offset)
-        alpha = inputs.read_alpha(alpha, problem)
+        problem, _ = data_inputs.read_problem(matrix, y, loss, lam, sample_weight, radius, offset)
+        alpha = data_inputs.read_alpha(alpha, problem)
         return certify_point(problem, w, lambda start, stop: alpha[start:stop])
 
 
@@ -267,9 +268,9 @@ def sigma2(
     rng = np.random.default_rng(inputs.read_seed(random_state))
     inputs.whole("sampled_rows", sampled_rows, 1, 2**62, "a positive integer")
     with Threads(inputs.read_jobs(n_jobs)) as threads:
-        matrix = inputs.read_matrix(X, threads)
+        matrix = data_inputs.read_matrix(X, threads)
         norms2 = matrix.norms2()
-        inputs.refuse_infinite(matrix.rows, norms2)
+        data_inputs.refuse_infinite(matrix.rows, norms2)
         if not normalize:
             _refuse_long_rows(norms2, "normalize=True")
             norms2[:] = 1.0
@@ -303,12 +304,12 @@ def plan(
     if sigma2 is not None:
         inputs.number("sigma2", sigma2, "between 0 and 1, or None", 0.0, 1.0 + 1e-9)
     with Threads(inputs.read_jobs(n_jobs)) as threads:
-        matrix = inputs.read_matrix(X, threads)
+        matrix = data_inputs.read_matrix(X, threads)
         if y is None:
             if loss.task == "regression":
                 raise ValueError("y must be given for a regression loss, since P(0) depends on it")
             y = np.ones(matrix.n)
-        problem, _ = inputs.read_problem(matrix, y, loss, lam)
+        problem, _ = data_inputs.read_problem(matrix, y, loss, lam)
         return make_plan(problem, tol, _sigma2_for(problem, "auto", sigma2, seed=0))
 
 
@@ -328,13 +329,11 @@ def _settle(
     seed: int,
 ) -> tuple[Method, Plan]:
     """Put a method and a batch size in the place of "auto"."""
-    if isinstance(method, Blocks):
-        inputs.check_blocks(method, averaging)
-    auto = method is None and batch_size == "auto"
-    guess = _sigma2_for(problem, "estimate", None, seed) if auto else None
-    layout = lay_out(
-        problem.matrix, method, batch_size, averaging is not None, 1.0 if guess is None else guess
-    )
+    if method is None and batch_size == "auto":
+        found = _sigma2_for(problem, "estimate", None, seed)
+        layout = lay_out(problem.matrix, averaging is not None, found)
+        return layout.method, make_plan(problem, tol, found, layout)
+    layout = lay_out_as_asked(problem.matrix, method, batch_size)
     method = layout.method
     serial = layout.batch_size == 1
     known = method.sigma2
@@ -344,7 +343,7 @@ def _settle(
             ones, rng = np.ones(problem.n), np.random.default_rng(seed)
             known = measure_sigma2(problem.matrix, ones, rng=rng)
     quick = serial or isinstance(method, Guarded | Blocks)  # nothing depends on it but the plan
-    found = guess or _sigma2_for(problem, "estimate" if quick else "auto", known, seed)
+    found = _sigma2_for(problem, "estimate" if quick else "auto", known, seed)
     plan = make_plan(problem, tol, found, layout)
     if isinstance(method, DualMethod) and method.sampling == "replacement" and plan.batch_size > 1:
         raise ValueError(
@@ -373,44 +372,6 @@ def _read_initial(initial: Any, problem: Problem) -> np.ndarray | None:
         raise ValueError(
             f"initial must be a Solution or a pair (w, alpha), not {type(initial).__name__}"
         )
-    inputs.read_vector("w of initial", initial[0], problem.d)
-    alpha = inputs.read_vector("alpha of initial", initial[1], problem.n)
-    return inputs.read_alpha(alpha, problem)
-
-
-def warn_if_short(solution: Solution, max_epochs: float) -> None:
-    if (sentence := shortfall(solution, max_epochs)) is not None:
-        from sklearn.exceptions import ConvergenceWarning  # half a second to import
-
-        warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
-
-
-def shortfall(solution: Solution, max_epochs: float) -> str | None:
-    """That the gap is above tol, how large it is, and what to do about it; None if it is not."""
-    if solution.status in (Status.CONVERGED, Status.STOPPED):
-        return None
-    certificate, plan = solution.certificate, solution.plan
-    return (
-        f"{solution.status.value}: the certified gap is {certificate.relative_gap:.3g} of P(0),"
-        f" tol is {plan.tol:g}. The objective is at most"
-        f" {certificate.gap + certificate.rounding:.3g} above its optimum."
-        f" {_advice(solution, max_epochs)}"
-    )
-
-
-def _advice(solution: Solution, max_epochs: float) -> str:
-    method, b = solution.method, solution.batch_size
-    more = f"To get closer, raise max_epochs (now {max_epochs:g})"
-    if solution.status is Status.INTERRUPTED:
-        return "To go on from here, pass this solution as initial."
-    if solution.status is Status.PRECISION:
-        scale = solution.certificate.gap / max(solution.certificate.relative_gap, 1e-300)
-        least = 2 * solution.certificate.rounding / max(scale, 1e-300)
-        return f"Float64 can prove a tol of about {least:.1g} here."
-    if isinstance(method, Naive) and b > 1:
-        return f'Naive steps may never converge with batches of {b}: use method="aggressive".'
-    if isinstance(method, Pegasos):
-        return f'{more}, or use method="auto".'
-    if b > 1:
-        return f"{more}, or use a smaller batch_size."
-    return f"{more}, use a larger lam, or scale the columns of X."
+    data_inputs.read_vector("w of initial", initial[0], problem.d)
+    alpha = data_inputs.read_vector("alpha of initial", initial[1], problem.n)
+    return data_inputs.read_alpha(alpha, problem)

@@ -37,10 +37,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from batchsvm import inputs
+from batchsvm import data_inputs, inputs
 from batchsvm.api import certify, fit
 from batchsvm.certificate import Certificate
 from batchsvm.losses import Loss
+from batchsvm.shortfall import warn_if_short
 from batchsvm.solution import Checkpoint, History, Solution, Status
 
 INTERCEPTS = (None, "penalised", "free")
@@ -173,8 +174,8 @@ class _Targets:
 
 
 def _read_targets(y: Any, n: int, loss: Loss, sample_weight: Any) -> _Targets:
-    target, _ = inputs.read_targets(y, n, loss)
-    weights = inputs.read_weights(sample_weight, n)
+    target, _ = data_inputs.read_targets(y, n, loss)
+    weights = data_inputs.read_weights(sample_weight, n)
     weights = np.ones(n) if weights is None else weights
     if loss.task == "regression":
         return _Targets(loss, np.ones(n), target, weights)
@@ -285,8 +286,6 @@ def _finish(
     plan = replace(best.solution.plan, tol=tol)
     solution = replace(best.solution, status=status, history=history, plan=plan)
     if warn:
-        from batchsvm.api import warn_if_short
-
         warn_if_short(solution, max_epochs)
     return replace(best, solution=solution)
 

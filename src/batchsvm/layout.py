@@ -5,7 +5,7 @@
     long or many rows   columns cut among the workers, batches small enough for serial steps
     little data         one thread, since others would take longer to wait for
 
-The thresholds are those at which the layouts were seen to cross (`make bench`).
+The thresholds are where the layouts were seen to cross in trials on two cores.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ class Layout(NamedTuple):
     reason: str
 
 
-def lay_out(
-    matrix: Matrix, method: Method | None, batch_size: int | str, averages: bool, sigma2: float
-) -> Layout:
-    """Put something in the place of "auto" (None, for a method); sigma2 may be an estimate."""
+def lay_out_as_asked(matrix: Matrix, method: Method | None, batch_size: int | str) -> Layout:
+    """The layout for a method or a batch size that was asked for, or both."""
     asked = None if batch_size == "auto" else int(batch_size)
+    method = method or Aggressive()
+    if isinstance(method, Blocks):
+        share = -(-asked // method.blocks) if asked else ROWS_A_BLOCK
+        workers = min(method.blocks, matrix.threads.size)
+        words = "as asked for, rounded up to a multiple of the blocks"
+        return Layout(method, min(share * method.blocks, matrix.n), workers, words)
+    if asked == 1:
+        return Layout(method, 1, 1, "as asked for, and rows taken one by one share no work")
     workers, why = column_workers(matrix)
-    if method is not None or asked is not None:
-        method = method or Aggressive()
-        if isinstance(method, Blocks):
-            share = -(-asked // method.blocks) if asked else ROWS_A_BLOCK
-            workers = min(method.blocks, matrix.threads.size)
-            words = "as asked for, rounded up to a multiple of the blocks"
-            return Layout(method, min(share * method.blocks, matrix.n), workers, words)
-        if asked is None:
-            return Layout(method, None, workers, why)
-        if asked == 1:
-            return Layout(method, 1, 1, "as asked for, and rows taken one by one share no work")
-        return Layout(method, asked, workers, f"as asked for; {why}")
+    return Layout(method, asked, workers, f"as asked for; {why}" if asked else why)
+
+
+def lay_out(matrix: Matrix, averages: bool, sigma2: float) -> Layout:
+    """The layout where nothing was asked for; sigma2 may be an estimate."""
+    workers, why = column_workers(matrix)
     jobs, stored = matrix.threads.size, matrix.rows.nonzeros
     if jobs > 1 and stored >= SMALL and matrix.d <= FEW_COLUMNS and not averages:
         return Layout(

@@ -1,8 +1,9 @@
 """From data to a `Model` and back: several classes, an intercept, and the check of a file.
 
 More than two classes are fits of one class against the rest over the same rows.  The
-intercept is the coefficient of one more column that holds `intercept_scaling` everywhere; it
-is penalised like any other, so that the certificate is that of the problem solved.
+intercept is the coefficient of one more column that holds `intercept_scaling` everywhere (the
+`bias` of `fit`); it is penalised like any other, so that the certificate is that of the
+problem solved.
 """
 
 from __future__ import annotations
@@ -24,16 +25,6 @@ from batchsvm.solution import Solution
 
 # Called before each fit with its number, how many there are, and the class in words.
 Announce = Callable[[int, int, str], None]
-
-
-def with_column(X: Any, value: float) -> Any:
-    """X with one more column that holds `value` everywhere."""
-    if sp.issparse(X):
-        column = np.full((X.shape[0], 1), value, dtype=X.dtype)
-        return sp.csr_array(sp.hstack([X, column], format="csr"))
-    X = np.asarray(X)
-    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
-    return np.hstack([X, np.full((X.shape[0], 1), value, dtype=dtype)])
 
 
 def fit_model(
@@ -62,7 +53,7 @@ def fit_model(
     y = np.asarray(y)
     if intercept_scaling:
         inputs.number("intercept_scaling", intercept_scaling, "0 or a positive number", 0.0)
-    rows = with_column(X, intercept_scaling) if intercept_scaling else X
+    bias = intercept_scaling or None
     classes = np.unique(y) if loss.task == "classification" else None
     several = classes is not None and classes.size > 2
     targets = [(str(c), y == c) for c in classes] if several and classes is not None else [("", y)]
@@ -71,7 +62,7 @@ def fit_model(
         if announce is not None:
             announce(k, len(targets), name)
         target = np.where(target, 1.0, -1.0) if several else target
-        solutions.append(fit(rows, target, loss, **options))
+        solutions.append(fit(X, target, loss, bias=bias, **options))
     first = solutions[0]
     w = np.array([solution.w for solution in solutions])
     d = X.shape[1]
@@ -124,15 +115,14 @@ def certify_model(
     if shape:
         raise ValueError(f"this is not the data the model was trained on: {' and '.join(shape)}")
     scaling = model.intercept_scaling
-    rows = with_column(X, scaling) if scaling else X
     radius = float(model.method_parameters.get("radius", inf))
     found = []
     for k, target in enumerate(_targets(model, np.asarray(y))):
         w = np.append(model.coef[k], model.intercept[k] / scaling) if scaling else model.coef[k]
         found.append(
             certify(
-                rows, target, w, model.alpha[k], model.loss, model.lam, sample_weight,
-                radius=radius, n_jobs=n_jobs,
+                X, target, w, model.alpha[k], model.loss, model.lam, sample_weight,
+                radius=radius, n_jobs=n_jobs, bias=scaling or None,
             )
         )  # fmt: skip
     return found

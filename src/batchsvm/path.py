@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from batchsvm import inputs
+from batchsvm import data_inputs, inputs
 from batchsvm.certificate import Certificate
 from batchsvm.intercept import LinearModel, fit_linear
 from batchsvm.losses import Loss
@@ -49,7 +49,7 @@ class Path:
 
 def read_lams(lams: Any) -> np.ndarray:
     """The values of lam as they were given."""
-    values = np.atleast_1d(inputs.read_vector("lams", np.ravel(lams), np.size(lams)))
+    values = np.atleast_1d(data_inputs.read_vector("lams", np.ravel(lams), np.size(lams)))
     if values.size == 0 or not (values > 0).all():
         raise ValueError(f"lams must hold at least one number, and positive ones, not {lams!r}")
     return values

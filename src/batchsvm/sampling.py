@@ -46,6 +46,10 @@ def shuffle(self): ...
 
 
 @struct_method
+def renew(self, team, start): ...
+
+
+@struct_method
 def epoch_is_over(self, start, visited): ...
 
 
@@ -106,6 +110,17 @@ class Sampler(NamedTuple):
             active = self.active[0]
             count = self.batch_size if self.restarts else active
             self.random.permute(self.order, 0, count, active)
+
+    def renew(self, team, start):
+        """Where the next batch starts: here, or at the front of a fresh shuffle, which one
+        worker makes while the others wait."""
+        if not self.is_spent(start):
+            return start
+        team.wait()
+        if team.rank == 0:
+            self.shuffle()
+        team.wait()
+        return 0
 
     def epoch_is_over(self, start, visited):
         """Whether, with so many rows visited and the next batch at `start`, an epoch ends."""

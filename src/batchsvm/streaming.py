@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from batchsvm import inputs
+from batchsvm import data_inputs
 from batchsvm.api import sigma2 as measure
 from batchsvm.compiled import Kernel
 from batchsvm.losses import Loss
@@ -102,7 +102,7 @@ class Stream:
 
         The order within the chunk is shuffled: a stream that comes sorted is no sample.
         """
-        rows = inputs.read_matrix(X, Threads(), self.bias).rows
+        rows = data_inputs.read_matrix(X, Threads(), self.bias).rows
         n = rows.shape[0]
         order = rng.permutation(n)
         classifies = self.loss.task == "classification"

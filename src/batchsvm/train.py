@@ -110,12 +110,11 @@ class Run:
     def _loop(self, iterations: int, warm: bool, asked: Iterator[int] | None) -> Status | None:
         state, averaging = self.state, self.state.averaging
         zero = certify_zero(self.problem)
-        self._at_zero = zero.primal
         self._compile()
         status = self._certify() if warm else self._record(zero, self.w)
         tail = averaging.on and averaging.is_tail
         ours = checkpoints(iterations, self.problem.n / state.batch_size, tail)
-        goal = self.tol * self._at_zero
+        goal = self.tol * self.problem.primal_at_zero
         for stop, is_ours in _stops(asked, ours, iterations):
             while status is None and state.iteration < self._first + stop:
                 # The estimate is of the last iterate: it says nothing about an average.
@@ -167,7 +166,7 @@ class Run:
             iterate = state.iterate if state.averaging.on else w
             seen = _read_only(w), _read_only(iterate)
             asked = self.callback(Checkpoint(iteration, epoch, self._seconds, certificate, *seen))
-        if certificate.gap + certificate.rounding <= self.tol * self._at_zero:
+        if certificate.gap + certificate.rounding <= self.tol * self.problem.primal_at_zero:
             return Status.CONVERGED
         if not np.isfinite(certificate.gap):
             return Status.DIVERGED

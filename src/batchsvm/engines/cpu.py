@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from batchsvm.engines.batch import make_batch
 from batchsvm.engines.blocks import make_exchange, sdca_blocks
-from batchsvm.engines.dual import Dual, make_batch, sdca_aggressive, sdca_fixed_beta
+from batchsvm.engines.dual import Dual, sdca_aggressive, sdca_fixed_beta
 from batchsvm.engines.primal import pegasos
 from batchsvm.engines.serial import sdca_serial
 from batchsvm.methods import (

@@ -6,9 +6,7 @@ given the room they need.  What an iteration does is said in `methods/sdca.py`.
 A kernel is run by all workers of a team at once.  Each computes, for every row of the
 batch, the part of <x_i, w> that lies in its own columns; then all wait; then each takes
 the steps of the rows that are its own; all wait again; and each adds the batch to its own
-columns of w.  What a worker writes no other writes, in this or any other batch, and next
-to nothing of it is read by others: a cache line that another core has written costs more
-than a row.
+columns of w.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ import numpy as np
 from batchsvm.compiled import Kernel, struct_method
 from batchsvm.losses import TINY, Loss
 from batchsvm.methods.watch import GAP, RISE, SEEN, VIOLATION
-from batchsvm.prefetch import ROWS_AHEAD, prefetch
 
 
 @struct_method
@@ -45,14 +42,6 @@ def gap_of(self, i, a): ...
 
 @struct_method
 def stays(self, i, a, beta, slack): ...
-
-
-@struct_method
-def product(self, k): ...
-
-
-@struct_method
-def slack_of(self, watch): ...
 
 
 class Dual(NamedTuple):
@@ -90,49 +79,6 @@ class Dual(NamedTuple):
         return self.step(i, a - slack, beta) == alpha == self.step(i, a + slack, beta)
 
 
-class Batch(NamedTuple):
-    """What the workers tell each other about the batch; a line of each array is a worker's."""
-
-    products: np.ndarray  # <x_i, w> over the worker's columns, for each row of the batch
-    counts: np.ndarray  # how many of the batch's rows are listed in what follows
-    rows: np.ndarray
-    coefficients: np.ndarray  # of x_i in what is to be added to w or to Delta
-    responses: np.ndarray
-    new: np.ndarray  # alpha_i / c_i after the step
-    moved: np.ndarray
-    totals: np.ndarray  # sums over the worker's rows and over its columns
-
-    def product(self, k):
-        """<x_i, w> of the k-th row, of the parts that the workers have computed."""
-        total = 0.0
-        for worker in range(self.products.shape[0]):
-            total += self.products[worker, k]
-        return total
-
-    def slack_of(self, watch):
-        """The watch's slack, where the workers have put rows seen and violation in `totals`."""
-        seen, violation = 0.0, 0.0
-        for worker in range(self.totals.shape[0]):
-            seen += self.totals[worker, 0]
-            violation += self.totals[worker, 1]
-        return watch.slack(seen, violation)
-
-
-def make_batch(workers: int, size: int) -> Batch:
-    # Lines are padded, or two workers would write to one cache line.
-    wide = (workers, -(-size // 8) * 8 + 8)
-    return Batch(
-        products=np.zeros(wide),
-        counts=np.zeros((workers, 16), np.int64),
-        rows=np.zeros(wide, np.int64),
-        coefficients=np.zeros(wide),
-        responses=np.zeros(wide),
-        new=np.zeros(wide),
-        moved=np.zeros(wide, np.int64),
-        totals=np.zeros((workers, 16)),
-    )
-
-
 @Kernel
 def sdca_fixed_beta(
     dual, team, rows, w, batch, sampler, watch, averaging, guards, beta, iterations, target
@@ -152,21 +98,10 @@ def sdca_fixed_beta(
     team.wait()
     while done < iterations and not reached:
         slack = batch.slack_of(watch)  # of all rows seen before this batch
-        if sampler.is_spent(start):
-            team.wait()
-            if me == 0:
-                sampler.shuffle()
-            team.wait()
-            start = 0
+        start = sampler.renew(team, start)
         if me == 0:
             averaging.observe(1.0)
-        for k in range(b):
-            rows.expect(order, start + k)
-            if start + k + ROWS_AHEAD < order.size:
-                ahead = order[start + k + ROWS_AHEAD]
-                if first <= ahead < last:
-                    prefetch(examples, ahead)
-            batch.products[me, k] = rows.dot(order[start + k], w)
+        batch.multiply(team, rows, examples, order, start, w)
         team.wait()
         count = 0
         for k in range(b):
@@ -239,19 +174,8 @@ def sdca_aggressive(
     seen, gap, violation = watch.sums[me, SEEN], watch.sums[me, GAP], watch.sums[me, VIOLATION]
     refused, done, reached = 0, 0, False
     while done < iterations and not reached:
-        if sampler.is_spent(start):
-            team.wait()
-            if me == 0:
-                sampler.shuffle()
-            team.wait()
-            start = 0
-        for k in range(b):
-            rows.expect(order, start + k)
-            if start + k + ROWS_AHEAD < order.size:
-                ahead = order[start + k + ROWS_AHEAD]
-                if first <= ahead < last:
-                    prefetch(examples, ahead)
-            batch.products[me, k] = rows.dot(order[start + k], w)
+        start = sampler.renew(team, start)
+        batch.multiply(team, rows, examples, order, start, w)
         team.wait()
         if me == 0:
             averaging.observe(1.0)

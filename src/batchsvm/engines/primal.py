@@ -7,7 +7,6 @@ from math import inf
 import numpy as np
 
 from batchsvm.compiled import Kernel
-from batchsvm.prefetch import ROWS_AHEAD, prefetch
 
 
 @Kernel
@@ -29,23 +28,12 @@ def pegasos(
             norm2 += v[j] * v[j]
     for _ in range(iterations):
         scale = shrink / (lam * max(t, 1))
-        if sampler.is_spent(start):
-            team.wait()
-            if me == 0:
-                sampler.shuffle()
-            team.wait()
-            start = 0
+        start = sampler.renew(team, start)
         if me == 0:
             averaging.observe(scale)
         if projects:
             averaging.observe_primal(scale, v)
-        for k in range(b):
-            rows.expect(order, start + k)
-            if start + k + ROWS_AHEAD < order.size:
-                ahead = order[start + k + ROWS_AHEAD]
-                if first <= ahead < last:
-                    prefetch(examples, ahead)
-            batch.products[me, k] = rows.dot(order[start + k], v)
+        batch.multiply(team, rows, examples, order, start, v)
         team.wait()
         count = 0
         for k in range(b):

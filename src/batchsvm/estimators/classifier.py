@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from batchsvm import inputs
+from batchsvm import data_inputs
 from batchsvm.estimators.base import BatchLinear
 from batchsvm.estimators.labels import read_classes, refuse_one_class, weigh
 from batchsvm.estimators.parameters import (
@@ -110,7 +110,7 @@ class LinearClassifier(ClassifierMixin, BatchLinear):
     ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None]:
         """X, y, the number of each row's class, and the weights; sets `classes_`."""
         X, y = read_data(self, X, y)
-        weights = inputs.read_weights(sample_weight, X.shape[0])
+        weights = data_inputs.read_weights(sample_weight, X.shape[0])
         self.classes_, codes = read_classes(y)
         weights = weigh(self.class_weight, self.classes_, codes, weights)
         refuse_one_class(self.classes_, codes, weights)
@@ -171,7 +171,7 @@ class BatchSVC(LinearClassifier):
     C : float, optional
         Regularisation as in LinearSVC: C = 1/(lam * sum c).  1.0 if neither is given.
     method : str or method object
-        "auto", "pegasos", "naive", "safe" or "aggressive", see `batchsvm.fit`.
+        "auto", "pegasos", "safe", "aggressive" or another of `batchsvm.fit`.
     batch_size : int or "auto"
     tol : float
         The gap, relative to the objective at zero (which is 1 for the hinge).
@@ -330,7 +330,7 @@ class BatchSVC(LinearClassifier):
             raise ValueError(
                 f"y must hold labels of `classes`, {self.classes_.tolist()}, not {stranger!r}"
             )
-        weights = inputs.read_weights(sample_weight, X.shape[0])
+        weights = data_inputs.read_weights(sample_weight, X.shape[0])
         weights = weigh(self.class_weight, self.classes_, codes, weights)
         count = len(self._labels())
         targets = np.array([self._targets(codes, k) for k in range(count)])

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 
-from batchsvm import inputs
+from batchsvm import data_inputs, inputs
 from batchsvm.estimators.classifier import TASK, LinearClassifier
 from batchsvm.estimators.outcome import warn_caller
 from batchsvm.estimators.parameters import Settings, read_seed, read_settings, total_weight
@@ -127,7 +127,7 @@ n_features_in_, feature_names_in_
         self.lams_ = self._grid(total)
         folds = list(check_cv(self.cv, y, classifier=True).split(X, y, groups))
         seed = read_seed(self.random_state)
-        plain = inputs.read_weights(sample_weight, X.shape[0])
+        plain = data_inputs.read_weights(sample_weight, X.shape[0])
 
         def one(k: int) -> tuple[np.ndarray, np.ndarray]:
             return self._fold(data, plain, folds[k], settings, scorer, (seed + k) % 2**64)

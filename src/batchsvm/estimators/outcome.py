@@ -9,9 +9,9 @@ from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-from batchsvm.api import shortfall
 from batchsvm.certificate import Certificate
 from batchsvm.intercept import LinearModel
+from batchsvm.shortfall import shortfall
 
 
 class ClassCertificates(tuple[Certificate, ...]):

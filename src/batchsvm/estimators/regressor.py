@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from batchsvm import inputs
+from batchsvm import data_inputs, inputs
 from batchsvm.estimators.base import BatchLinear
 from batchsvm.estimators.parameters import read_seed, read_settings, total_weight
 from batchsvm.estimators.streams import check_streams, take_chunk
@@ -37,7 +37,7 @@ class BatchSVR(RegressorMixin, BatchLinear):
     C : float, optional
         Regularisation as in LinearSVR: C = 1/(lam * sum c).  1.0 if neither is given.
     method : str or method object
-        "auto", "pegasos", "naive", "safe" or "aggressive", see `batchsvm.fit`.
+        "auto", "pegasos", "safe", "aggressive" or another of `batchsvm.fit`.
     batch_size : int or "auto"
     tol : float
         The gap, relative to the objective at zero (for "absolute": the mean of |y|).
@@ -156,7 +156,7 @@ class BatchSVR(RegressorMixin, BatchLinear):
         X, y = read_data(self, X, y, y_numeric=True)
         y = y.astype(np.float64, copy=False)
         n = X.shape[0]
-        weights = inputs.read_weights(sample_weight, n)
+        weights = data_inputs.read_weights(sample_weight, n)
         initial = None
         if self.warm_start and hasattr(self, "dual_coef_"):
             alphas = self.dual_coef_[np.newaxis]
@@ -201,7 +201,7 @@ class BatchSVR(RegressorMixin, BatchLinear):
         check_streams(settings)
         first = not hasattr(self, "coef_")
         X, y = read_data(self, X, y, y_numeric=True, reset=first)
-        weights = inputs.read_weights(sample_weight, X.shape[0])
+        weights = data_inputs.read_weights(sample_weight, X.shape[0])
         take_chunk(self, X, y[np.newaxis].astype(np.float64, copy=False), weights, settings)
         self.coef_ = self.coef_[0]
         return self

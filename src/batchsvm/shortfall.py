@@ -1,0 +1,46 @@
+"""What to say of a fit that stopped before its gap was within tol, and what to do about it."""
+
+from __future__ import annotations
+
+import warnings
+
+from batchsvm.methods import Naive, Pegasos
+from batchsvm.solution import Solution, Status
+
+
+def warn_if_short(solution: Solution, max_epochs: float) -> None:
+    if (sentence := shortfall(solution, max_epochs)) is not None:
+        from sklearn.exceptions import ConvergenceWarning  # half a second to import
+
+        warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
+
+
+def shortfall(solution: Solution, max_epochs: float) -> str | None:
+    """That the gap is above tol, how large it is, and what to do about it; None if it is not."""
+    if solution.status in (Status.CONVERGED, Status.STOPPED):
+        return None
+    certificate, plan = solution.certificate, solution.plan
+    return (
+        f"{solution.status.value}: the certified gap is {certificate.relative_gap:.3g} of P(0),"
+        f" tol is {plan.tol:g}. The objective is at most"
+        f" {certificate.gap + certificate.rounding:.3g} above its optimum."
+        f" {_advice(solution, max_epochs)}"
+    )
+
+
+def _advice(solution: Solution, max_epochs: float) -> str:
+    method, b = solution.method, solution.batch_size
+    more = f"To get closer, raise max_epochs (now {max_epochs:g})"
+    if solution.status is Status.INTERRUPTED:
+        return "To go on from here, pass this solution as initial."
+    if solution.status is Status.PRECISION:
+        scale = solution.certificate.gap / max(solution.certificate.relative_gap, 1e-300)
+        least = 2 * solution.certificate.rounding / max(scale, 1e-300)
+        return f"Float64 can prove a tol of about {least:.1g} here."
+    if isinstance(method, Naive) and b > 1:
+        return f'Naive steps may never converge with batches of {b}: use method="aggressive".'
+    if isinstance(method, Pegasos):
+        return f'{more}, or use method="auto".'
+    if b > 1:
+        return f"{more}, or use a smaller batch_size."
+    return f"{more}, use a larger lam, or scale the columns of X."
