@@ -87,7 +87,7 @@ def conditions(study, rows: list[dict], minutes: float) -> str:
         " them if what it gained in the last quarter, gained 2.5 times over, would not be enough,"
         f" and at a quarter if the error, above {10 * ACCURACY:g}, has stopped falling. A run that"
         f" did not get there has *failed* if its error fell slower than t^-{STUCK:g} in the last"
-        " half of what it ran, and is *unfinished* otherwise. Errors are looked at up to 25 %"
+        " half of what it ran, and is *unfinished* otherwise. Errors are looked at up to 50 %"
         " apart, and 2 % apart where they cross the goal; on cov they go up and down on the way,"
         f" so that an earlier crossing may be missed. {len(rows):,} results"
         f" ({', '.join(f'{count:,} {end}' for end, count in ends.most_common())}) took"
