@@ -147,7 +147,7 @@ def certified_alphas(monkeypatch, X, y, **kwargs):
     original = Run._record
 
     def record(self, certificate, w):
-        kept.append(self.state.alpha_of(0, X.shape[0]))
+        kept.append(self.state.alpha_of(0, X.shape[0]).copy())
         original(self, certificate, w)  # and go on, whatever it says
 
     with monkeypatch.context() as patch:

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import batchsvm
-from batchsvm import layout
+from batchsvm import layout, matrix
 from batchsvm.compiled import Kernel
 from batchsvm.data_inputs import read_matrix
 from batchsvm.methods import METHODS, Blocks, Guarded
@@ -19,8 +19,9 @@ from test_methods import LAM, quietly
 
 @pytest.fixture(autouse=True)
 def _threads_for_little_data(monkeypatch):
-    monkeypatch.setattr(layout, "SMALL", 0)
+    monkeypatch.setattr(matrix, "SMALL", 0)
     monkeypatch.setattr(layout, "LEAST_A_WORKER", 1)
+    monkeypatch.setattr(layout, "LEAST_FOR_TWO", 1)
 
 
 @pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
@@ -101,7 +102,7 @@ def test_auto_leaves_little_data_short_rows_and_scrambled_indices_to_one_thread(
     plans = [batchsvm.fit(scrambled, y, lam=0.01, n_jobs=2).plan]
     monkeypatch.setattr(layout, "LEAST_A_WORKER", 10_000)
     plans.append(batchsvm.fit(X, y, lam=0.01, n_jobs=2).plan)
-    monkeypatch.setattr(layout, "SMALL", 10**9)
+    monkeypatch.setattr(matrix, "SMALL", 10**9)
     plans.append(batchsvm.fit(X, y, lam=0.01, n_jobs=2).plan)
     for plan, words in zip(plans, ("not sorted", "too short", "little data"), strict=True):
         assert plan.workers == plan.batch_size == 1
@@ -148,12 +149,12 @@ def test_blocks_never_let_the_dual_fall():
 def test_parts_put_together_are_the_rows():
     X, _ = wide(50, 700)
     threads = Threads(3)
-    matrix = read_matrix(X, threads)
+    whole = read_matrix(X, threads)
     rng = np.random.default_rng(0)
     w, v = rng.normal(size=700), rng.normal(size=50)
-    np.testing.assert_allclose(matrix.times(w), X @ w)
-    np.testing.assert_allclose(matrix.combination(lambda i, j: v[i:j]), X.T @ v)
-    parts = split(matrix.rows, threads, 3)
+    np.testing.assert_allclose(whole.times(w), X @ w)
+    np.testing.assert_allclose(whole.combination(lambda i, j: v[i:j]), X.T @ v)
+    parts = split(whole.rows, threads, 3)
     spans = np.array([[part.span(i) for i in range(50)] for part in parts])
     np.testing.assert_array_equal(spans[0, :, 0], X.indptr[:-1])
     np.testing.assert_array_equal(spans[:-1, :, 1], spans[1:, :, 0])

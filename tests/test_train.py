@@ -42,15 +42,15 @@ def test_history():
     assert history.certify_seconds[-1] > 0
 
 
-def test_checkpoints_grow_geometrically_and_cost_a_tenth():
-    at = list(train.checkpoints(100_000, per_epoch=100, tail=False))
-    assert at[-1] == 100_000
+def test_checkpoints_grow_geometrically_and_cost_a_twentieth():
+    at = list(train.checkpoints(200_000, per_epoch=100, tail=False))
+    assert at[-1] == 200_000
     gaps = np.diff([0, *at[:-1]])
     assert np.all(np.diff(gaps) >= -1)
     assert gaps[-1] > 10 * gaps[0]
     # A certificate costs about one epoch (benchmarks/run.py measures it).
     for count, iteration in enumerate(at, start=1):
-        assert count <= 0.1 * iteration / 100 + 1e-9
+        assert count <= 0.05 * iteration / 100 + 1e-9
 
 
 def test_an_iterator_of_checkpoints_is_asked_after_each_certificate():
@@ -108,7 +108,7 @@ def test_certificates_can_be_asked_for_by_iteration():
     solution = quietly(
         X, Y, lam=1e-3, method="safe", batch_size=6, tol=1e-6, max_epochs=30, checkpoints=asked
     )
-    assert solution.history.iteration.tolist() == [0, 1, 2, 5, 17, 40, 100, 200, 300]
+    assert solution.history.iteration.tolist() == [0, 1, 2, 5, 17, 40, 200, 300]
     solution = quietly(X, Y, lam=LAM, tol=0.5, checkpoints=np.arange(1, 9))
     assert solution.status.converged
     assert solution.history.gap[-1] <= 0.5 < solution.history.gap[-2]
@@ -297,8 +297,9 @@ def test_the_best_certified_point_is_returned_not_the_last():
     data = 1.0 + rng.normal(size=(60, 1))
     y = np.where(rng.random(60) < 0.5, 1.0, -1.0)
     solution = quietly(
-        data, y, lam=5e-4, method="aggressive", batch_size=12, max_epochs=30, random_state=11
-    )
+        data, y, lam=5e-4, method="aggressive", batch_size=12, max_epochs=30, random_state=11,
+        checkpoints=[50, 100],
+    )  # fmt: skip
     assert solution.history.gap[-1] > solution.history.gap.min() == solution.certificate.gap
     assert batchsvm.certify(data, y, solution.w, solution.alpha, lam=5e-4) == solution.certificate
 

@@ -107,7 +107,7 @@ def fit(
     checkpoints : "auto" or increasing integers
         The iterations after which to certify; after the last one, as "auto" does.  An
         iterator is asked for the next one only after the last certificate.  "auto"
-        lets the distances grow, so that certificates take a tenth of a long run, and
+        lets the distances grow, so that certificates take little of a long run, and
         certifies at once when an estimate of the gap is within tol.
     engine : {"cpu", "reference"}
         Compiled code, or plain NumPy (slow; the oracle of the tests).
@@ -245,7 +245,7 @@ def sigma2(
     method : {"auto", "exact", "lanczos", "sample", "crude", "estimate"}
         "auto" is exact on small data and otherwise random-start Lanczos, 16 passes over
         the data.  "sample" looks at `sampled_rows` rows; "crude" multiplies the largest
-        row sum and column sum.  "estimate" takes a quick look at 256 rows, and is no bound.
+        row sum and column sum.  "estimate" takes a quick look at 128 rows, and is no bound.
     normalize : bool
         Scale each row to unit norm first.  Without, rows must have norm at most 1.
     failure_probability : float
@@ -331,7 +331,8 @@ def _settle(
     """Put a method and a batch size in the place of "auto"."""
     if method is None and batch_size == "auto":
         found = _sigma2_for(problem, "estimate", None, seed)
-        layout = lay_out(problem.matrix, averaging is not None, found)
+        lam_n = problem.lam * problem.total_weight
+        layout = lay_out(problem.matrix, averaging is not None, found, lam_n)
         return layout.method, make_plan(problem, tol, found, layout)
     layout = lay_out_as_asked(problem.matrix, method, batch_size)
     method = layout.method

@@ -15,7 +15,7 @@ from math import inf, log2
 import numpy as np
 
 from batchsvm.compiled import Kernel
-from batchsvm.matrix import BLOCK, norm
+from batchsvm.matrix import BLOCK, CHUNK, norm
 from batchsvm.problem import Problem
 
 UNIT_ROUNDOFF = 2.0**-53
@@ -68,7 +68,6 @@ MAGNITUDE = 2  # sum of absolute values of all terms: what summation rounds
 SENSITIVITY = 3  # sum c_i |phi'(a_i)| ||x_i||: what an error of <w, x_i> does
 PULL = 4  # sum |alpha_i| ||x_i||: bounds the terms of w(alpha)
 SUPPORT_VECTORS = 5
-CHUNK = 64  # rows summed up one after another; then chunks, then blocks pairwise
 
 
 @Kernel

@@ -14,7 +14,7 @@ import scipy.sparse
 
 from batchsvm.inputs import number
 from batchsvm.losses import Loss
-from batchsvm.matrix import Matrix
+from batchsvm.matrix import SMALL, Matrix, over_blocks
 from batchsvm.problem import Problem, make_problem
 from batchsvm.rows import (
     CSR,
@@ -70,11 +70,13 @@ def _read_csr(X: Any, threads: Threads) -> CSR:
         _tell_conversion("X", X.format.upper(), "CSR")
         X = X.tocsr()
     indices, starts = unsigned(X.indices), unsigned(X.indptr)
+    workers = threads.size if X.nnz >= SMALL else 1
     increasing = all(
         threads.together(
             lambda team: indices_increase(
                 indices, starts, X.shape[1], *team.portion(starts.size - 1)
-            )
+            ),
+            workers,
         )
     )
     if not (increasing or indices_are_distinct(indices, starts, np.full(X.shape[1], -1))):
@@ -131,13 +133,15 @@ def refuse_infinite(rows: Rows, norms2: np.ndarray) -> None:
         )
 
 
-def read_targets(y: Any, n: int, loss: Loss) -> tuple[np.ndarray, np.ndarray | None]:
+def read_targets(
+    y: Any, n: int, loss: Loss, threads: Threads | None = None
+) -> tuple[np.ndarray, np.ndarray | None]:
     """y as float64 (-1 and +1 for classification), and the two classes in that order."""
     y = np.asarray(y)
     if y.shape != (n,):
         raise ValueError(f"y must have shape ({n},), one entry a row of X, not {y.shape}")
     if loss.task == "classification":
-        return _read_labels(y)
+        return _read_labels(y, threads or Threads())
     if y.dtype.kind not in "biuf":
         raise ValueError(f"y must hold numbers for a regression loss, not {y.dtype}")
     if not np.isfinite(y).all():
@@ -146,21 +150,31 @@ def read_targets(y: Any, n: int, loss: Loss) -> tuple[np.ndarray, np.ndarray | N
     return y.astype(np.float64, copy=False), None
 
 
-def _read_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _read_labels(y: np.ndarray, threads: Threads) -> tuple[np.ndarray, np.ndarray]:
     numeric = y.dtype.kind in "biuf"
+    signs = np.empty(y.size)
+
+    def fill(start: int, stop: int) -> bool:
+        """Whether all labels of a block are of the two classes."""
+        part = y[start:stop]
+        high = part == classes[-1]
+        signs[start:stop] = high
+        signs[start:stop] *= 2.0
+        signs[start:stop] -= 1.0
+        return bool((high | (part == classes[0])).all())
+
     if numeric:  # without sorting, which takes longer than an epoch
-        classes = np.array([y.min(), y.max()])
+        ends = over_blocks(y.size, threads, lambda i, j: (y[i:j].min(), y[i:j].max()))
+        classes = np.array([np.min(ends), np.max(ends)])
         if not np.isfinite(classes).all():
             bad = classes[~np.isfinite(classes)][0]
             raise ValueError(f"y must be finite, but it holds {float(bad)!r}")
-        two = bool(((y == classes[0]) | (y == classes[1])).all())
     else:
         try:
             classes = np.unique(y)
         except TypeError:
             raise ValueError("y must hold labels of one kind, not a mixture of types") from None
-        two = classes.size <= 2
-    if not two:
+    if classes.size > 2 or not all(over_blocks(y.size, threads, fill)):
         found = np.unique(y)
         raise ValueError(
             f"y must have two classes for a classification loss, not {found.size}"
@@ -170,7 +184,7 @@ def _read_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         classes = classes[:1]
         positive = not numeric or bool(classes[0] > 0)
         return np.full(y.shape, 1.0 if positive else -1.0), classes
-    return np.where(y == classes[1], 1.0, -1.0), classes
+    return signs, classes
 
 
 def read_weights(sample_weight: Any, n: int) -> np.ndarray | None:
@@ -224,13 +238,14 @@ def read_problem(
     offset: Any = None,
 ) -> tuple[Problem, np.ndarray | None]:
     """The problem that all these make, and the classes of y."""
-    target, classes = read_targets(y, matrix.n, loss)
+    target, classes = read_targets(y, matrix.n, loss, matrix.threads)
     weights = read_weights(sample_weight, matrix.n)
     problem = make_problem(matrix, target, loss, lam, weights, radius)
-    refuse_infinite(matrix.rows, problem.examples["norm2"])
     if offset is not None:  # a_i = s_i (<w, x_i> + offset_i) - o_i
         signs = problem.signs(0, problem.n)
         problem.examples["offset"] -= signs * read_offset(offset, problem.n)
+    if not problem.largest_norm2 < np.inf:
+        refuse_infinite(matrix.rows, problem.examples["norm2"])
     return problem, classes
 
 

@@ -15,13 +15,16 @@ from typing import NamedTuple
 from batchsvm.matrix import Matrix
 from batchsvm.methods import Aggressive, Blocks, Guarded, Method
 
-SMALL = 2**18  # non-zeros: an epoch over them takes a quarter of a millisecond
 LEAST_A_WORKER = 12  # non-zeros of a mean row in a worker's columns, or waiting takes over
-BATCH_A_WORKER = 16  # rows: steps seldom get in each other's way
+LEAST_FOR_TWO = 128  # non-zeros of a mean row, or two threads gain less than they risk
+BATCH_A_WORKER = 16  # rows; more would spare little more waiting
 LEAST_BATCH = 4
-SERIAL_STEPS = 4.0  # times 1/sigma^2: batches up to here were seen to do with serial steps
 FEW_COLUMNS = 512  # so few that exchanging w costs less than some rows
-ROWS_A_BLOCK = 16
+ROWS_A_BLOCK = 16  # between two exchanges, unless sigma^2 says otherwise
+LEAST_A_BLOCK = 8  # or the exchange takes over
+# Steps unaware of each other, times lam N/sigma^2: each moves the others' responses by at most
+# sigma^2/(lam N) in the mean.  Batches are on the safe side, blocks see their own steps.
+UNAWARE_IN_BATCHES, UNAWARE_IN_BLOCKS = 0.25, 4.0
 
 
 class Layout(NamedTuple):
@@ -48,20 +51,25 @@ def lay_out_as_asked(matrix: Matrix, method: Method | None, batch_size: int | st
     return Layout(method, asked, workers, f"as asked for; {why}" if asked else why)
 
 
-def lay_out(matrix: Matrix, averages: bool, sigma2: float) -> Layout:
-    """The layout where nothing was asked for; sigma2 may be an estimate."""
+def lay_out(matrix: Matrix, averages: bool, sigma2: float, lam_n: float) -> Layout:
+    """The layout where nothing was asked for; sigma2 may be an estimate, lam_n is lam N."""
     workers, why = column_workers(matrix)
-    jobs, stored = matrix.threads.size, matrix.rows.nonzeros
-    if jobs > 1 and stored >= SMALL and matrix.d <= FEW_COLUMNS and not averages:
+    unaware = UNAWARE_IN_BLOCKS * lam_n / sigma2
+    blocks = int(min(matrix.threads.size, unaware / LEAST_A_BLOCK))
+    if blocks > 1 and matrix.d <= FEW_COLUMNS and not averages:
+        share = int(min(unaware / blocks, 2 * ROWS_A_BLOCK))
         return Layout(
-            Blocks(blocks=jobs), ROWS_A_BLOCK * jobs, jobs,
-            f"so few columns ({matrix.d}) that each of {jobs} threads has a w of its own, takes"
-            f" {ROWS_A_BLOCK} serial steps on rows of its own, and then the changes are added up",
+            Blocks(blocks=blocks), share * blocks, blocks,
+            f"so few columns ({matrix.d}) that each of {blocks} threads has a w of its own, takes"
+            f" {share} serial steps on rows of its own, and then the changes are added up",
         )  # fmt: skip
     if workers == 1:
         return Layout(Aggressive(), 1, 1, f"{why}, and rows seen one by one need the fewest visits")
-    size = min(BATCH_A_WORKER * workers, int(SERIAL_STEPS / sigma2), matrix.n)
-    if size < LEAST_BATCH * workers:
+    # Batches up to 1/sigma^2 do with serial steps in any case: the paper's near-linear speed-up.
+    unaware = max(1.0, UNAWARE_IN_BATCHES * lam_n) / sigma2
+    size = min(BATCH_A_WORKER * workers, int(unaware), matrix.n)
+    workers = min(workers, size // LEAST_BATCH)
+    if workers <= 1:
         return Layout(
             Aggressive(), 1, 1,
             f"rows so much alike (1/sigma^2 is {1 / sigma2:.3g}) that batches would repeat steps,"
@@ -78,13 +86,13 @@ def column_workers(matrix: Matrix) -> tuple[int, str]:
     """Among how many workers the columns are cut, and why."""
     jobs, stored = matrix.threads.size, matrix.rows.nonzeros
     mean = stored / matrix.n
-    if jobs == 1:
+    if matrix.jobs == 1:
         return 1, "one thread runs the iterations"
-    if stored < SMALL:
+    if jobs == 1:
         return 1, f"so little data ({stored:,} non-zeros) that threads would only wait"
     if not matrix.rows.increasing:
         return 1, "the indices of X are not sorted, so that its columns cannot be cut"
     workers = int(min(jobs, mean // LEAST_A_WORKER))
-    if workers <= 1:
+    if workers <= 1 or (workers == 2 and mean < LEAST_FOR_TWO):
         return 1, f"rows of {mean:.3g} non-zeros are too short to be cut among threads"
     return workers, f"the columns, {mean:.3g} non-zeros a row, are cut among {workers} threads"

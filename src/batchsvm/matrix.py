@@ -4,24 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from itertools import pairwise
 from math import sqrt
 from typing import Any, TypeVar
 
 import numpy as np
 
+from batchsvm.compiled import Kernel
 from batchsvm.parts import Part, split
 from batchsvm.rows import Rows, add_rows, products, some_norms2
 from batchsvm.team import Team, Threads
 
 T = TypeVar("T")
 
+SMALL = 2**22  # non-zeros: a pass over fewer is nearly over when another thread has begun
 THIN = 4096  # columns: so few that each worker can have a vector of them
-BLOCK = 8192  # rows handled at a time by passes that need room for each row
+BLOCK = 32768  # rows handled at a time, at most, by passes that need room for each row
+CHUNK = 64  # terms that are summed up one after another; then these sums pairwise
+
+
+@Kernel
+def _chunk_products(u, v, out):
+    for k in range(out.size):
+        total = 0.0
+        for j in range(k * CHUNK, min((k + 1) * CHUNK, u.size)):
+            total += u[j] * v[j]
+        out[k] = total
 
 
 def inner(u: np.ndarray, v: np.ndarray) -> float:
     """<u, v>, without BLAS: its threads go on spinning afterwards, on cores that ours need."""
-    return float(np.multiply(u, v).sum())
+    sums = np.empty(-(-u.size // CHUNK))
+    _chunk_products(u, v, sums)
+    return float(sums.sum())
 
 
 def norm(v: np.ndarray) -> float:
@@ -29,12 +44,33 @@ def norm(v: np.ndarray) -> float:
     return sqrt(inner(v, v))
 
 
+def blocks_of(n: int, threads: Threads) -> list[tuple[int, int]]:
+    """n rows in blocks of bounded size, as (start, stop), as many for each thread."""
+    count = min(-(-n // (BLOCK * threads.size)) * threads.size, n)
+    edges = [k * n // count for k in range(count + 1)]
+    return list(pairwise(edges))
+
+
+def over_blocks(n: int, threads: Threads, work: Callable[[int, int], T]) -> list[T]:
+    """work(start, stop) for each block, in the threads; the results in order."""
+    blocks = blocks_of(n, threads)
+    results: list[Any] = [None] * len(blocks)
+
+    def share(team: Team) -> None:
+        for k in range(team.rank, len(blocks), team.size):
+            results[k] = work(*blocks[k])
+
+    threads.together(share)
+    return results
+
+
 class Matrix:
     """X as its rows, shared out among threads: by rows to read w, by columns to write it."""
 
     def __init__(self, rows: Rows, threads: Threads | None = None) -> None:
         self.rows = rows
-        self.threads = threads or Threads()
+        self.jobs = threads.size if threads else 1  # asked for
+        self.threads = threads if threads and rows.nonzeros >= SMALL else Threads()
         self.n, self.d = rows.shape
 
     @cached_property
@@ -43,20 +79,12 @@ class Matrix:
         return split(self.rows, self.threads, self.threads.size if self.rows.increasing else 1)
 
     def blocks(self) -> list[tuple[int, int]]:
-        """The rows in blocks of bounded size, as (start, stop)."""
-        return [(start, min(start + BLOCK, self.n)) for start in range(0, self.n, BLOCK)]
+        """The rows in blocks of bounded size, as (start, stop), as many for each thread."""
+        return blocks_of(self.n, self.threads)
 
     def over_blocks(self, work: Callable[[int, int], T]) -> list[T]:
         """work(start, stop) for each block, in the threads; the results in order."""
-        blocks = self.blocks()
-        results: list[Any] = [None] * len(blocks)
-
-        def share(team: Team) -> None:
-            for k in range(team.rank, len(blocks), team.size):
-                results[k] = work(*blocks[k])
-
-        self.threads.together(share)
-        return results
+        return over_blocks(self.n, self.threads, work)
 
     def norms2(self) -> np.ndarray:
         """||x_i||^2 of every row; not finite where the row is not."""

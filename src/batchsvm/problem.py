@@ -23,8 +23,9 @@ from typing import Any
 
 import numpy as np
 
+from batchsvm.compiled import Kernel
 from batchsvm.losses import Loss
-from batchsvm.matrix import Matrix, inner
+from batchsvm.matrix import CHUNK, Matrix
 from batchsvm.rows import Rows, some_norms2
 
 # What a kernel reads of an example, side by side in memory: half a cache line.
@@ -38,6 +39,22 @@ EXAMPLE = np.dtype(
 )
 
 
+@Kernel
+def example_facts(examples, loss, start, stop):
+    """Over some examples: the sum of c_i phi(-o_i), the largest c_i, and the largest ||x_i||^2,
+    or NaN if there is one."""
+    losses, weight, norm2 = 0.0, 0.0, 0.0
+    for begin in range(start, stop, CHUNK):
+        total = 0.0
+        for i in range(begin, min(begin + CHUNK, stop)):
+            c = abs(examples[i].signed_weight)
+            total += c * loss.value(-examples[i].offset)
+            weight = max(weight, c)
+            norm2 = examples[i].norm2 if not examples[i].norm2 <= norm2 else norm2  # or NaN
+        losses += total
+    return losses, weight, norm2
+
+
 @dataclass(frozen=True)
 class Problem:
     """Rows, targets, weights, loss and lam: all that P and D are made of."""
@@ -47,6 +64,7 @@ class Problem:
     loss: Loss
     lam: float
     total_weight: float
+    weighted: bool = True  # whether any weight is not 1
     radius: float = np.inf
 
     @property
@@ -72,14 +90,20 @@ class Problem:
         return self.matrix.blocks()
 
     @cached_property
+    def _facts(self) -> tuple[float, float, float]:
+        """The sum of the losses at w = 0, the largest weight, the largest ||x_i||^2."""
+        losses, weights, norms2 = zip(
+            *self.matrix.over_blocks(
+                lambda start, stop: example_facts(self.examples, self.loss, start, stop)
+            ),
+            strict=True,
+        )
+        return fsum(losses), max(weights), float(np.max(norms2))
+
+    @property
     def primal_at_zero(self) -> float:
         """P(0), the scale that `tol` is relative to: 1 for the hinge."""
-
-        def losses(start: int, stop: int) -> float:
-            values = self.loss.value(-self.examples["offset"][start:stop])
-            return inner(self.weights(start, stop), values)
-
-        return fsum(self.matrix.over_blocks(losses)) / self.total_weight
+        return self._facts[0] / self.total_weight
 
     def set_alpha(self, alpha: np.ndarray) -> None:
         """Start from this alpha."""
@@ -105,17 +129,16 @@ class Problem:
         """The number of non-zeros in the longest row."""
         return self.rows.longest
 
-    @cached_property
+    @property
+    def largest_norm2(self) -> float:
+        """max ||x_i||^2; infinite or NaN where X is."""
+        return self._facts[2]
+
+    @property
     def radius2(self) -> float:
         """R^2 of the theorems: max ||x_i||^2, times what a weight multiplies the loss by."""
-        examples = self.examples
-
-        def largest(start: int, stop: int) -> tuple[float, float]:
-            return self.weights(start, stop).max(), examples["norm2"][start:stop].max()
-
-        weights, norms2 = zip(*self.matrix.over_blocks(largest), strict=True)
-        stretch = max(weights) * self.n / self.total_weight
-        return float(max(norms2)) * float(stretch) ** 2
+        _, weight, norm2 = self._facts
+        return norm2 * (weight * self.n / self.total_weight) ** 2
 
     def confine(self, w: np.ndarray) -> np.ndarray:
         """The point of the ball ||w|| <= radius that is nearest to w."""
@@ -159,4 +182,4 @@ def make_problem(
 
     matrix.over_blocks(fill)
     total = float(matrix.n if weights is None else weights.sum())
-    return Problem(matrix, examples, loss, lam, total, radius)
+    return Problem(matrix, examples, loss, lam, total, weights is not None, radius)

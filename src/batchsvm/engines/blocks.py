@@ -1,4 +1,9 @@
-"""The kernel of `methods/blocks.py`; workers wait for each other once an iteration."""
+"""The kernel of `methods/blocks.py`.
+
+Workers wait for each other twice an iteration.  In between, each adds up what all blocks did
+to some of the columns, a cache line of them: so a worker fetches a line of every other one and
+then the sums, and not all that everybody wrote.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +16,17 @@ from batchsvm.methods.blocks import ALMOST_ONE
 from batchsvm.methods.watch import GAP, SEEN, VIOLATION
 from batchsvm.prefetch import ROWS_AHEAD, prefetch
 
+LINE = 8  # numbers in a cache line
+
 
 class Exchange(NamedTuple):
     """Room for what the blocks do apart; a line of each array belongs to a worker or a block."""
 
     base: np.ndarray  # for each worker: w at the start of the iteration
     local: np.ndarray  # for each worker: base and what the block at hand has added to it
-    moves: np.ndarray  # two turns x blocks: local - base at the end, and what it gains in N D
+    moves: np.ndarray  # for each block: local - base at the end, and what it gains in N D
+    sums: np.ndarray  # moves, added up over the blocks
+    squares: np.ndarray  # for each cache line of columns: the squares of moves, of sums
     moved: np.ndarray  # for each block: how many of its rows moved in this iteration
     rows: np.ndarray
     old: np.ndarray  # their alpha / c before
@@ -25,24 +34,34 @@ class Exchange(NamedTuple):
 
 def make_exchange(workers: int, blocks: int, share: int, d: int) -> Exchange:
     # Lines are padded, or two workers would write to one cache line.
-    wide, long = -(-(d + 1) // 8) * 8 + 8, -(-share // 8) * 8 + 8
+    wide, long = -(-(d + 1) // LINE) * LINE, -(-share // LINE) * LINE + LINE
     return Exchange(
-        base=np.zeros((workers, wide)),
-        local=np.zeros((workers, wide)),
-        moves=np.zeros((2, blocks, wide)),
+        base=np.zeros((workers, wide + LINE)),
+        local=np.zeros((workers, wide + LINE)),
+        moves=_aligned(blocks, wide),
+        sums=_aligned(1, wide)[0],
+        squares=_aligned(wide // LINE, LINE),
         moved=np.zeros((blocks, 16), np.int64),
         rows=np.zeros((blocks, long), np.int64),
         old=np.zeros((blocks, long)),
     )
 
 
+def _aligned(lines: int, width: int) -> np.ndarray:
+    """Zeros that begin with a cache line."""
+    room = np.zeros(lines * width + LINE)
+    start = -room.ctypes.data // room.itemsize % LINE
+    return room[start : start + lines * width].reshape(lines, width)
+
+
 @Kernel
 def sdca_blocks(dual, team, rows, w, exchange, sampler, watch, theta, iterations, target):
     """Returns the iterations done, whether that was because the target was reached, theta of
     the last one, and how many had one below 1."""
-    examples, loss, order, d = dual.examples, dual.loss, sampler.order, w.size
+    examples, order, d = dual.examples, sampler.order, w.size
     me, blocks, share = team.rank, sampler.edges.size - 1, sampler.share
     base, local = exchange.base[me, :d], exchange.local[me, :d]
+    moves, sums, squares = exchange.moves, exchange.sums, exchange.squares
     for j in range(d):
         base[j] = w[j]
     position = sampler.position[0]
@@ -54,7 +73,6 @@ def sdca_blocks(dual, team, rows, w, exchange, sampler, watch, theta, iterations
             for block in range(me, blocks, team.size):
                 sampler.begin_block(block)
             position = 0
-        turn = exchange.moves[done % 2]
         for block in range(me, blocks, team.size):
             for j in range(d):
                 local[j] = base[j]
@@ -78,33 +96,36 @@ def sdca_blocks(dual, team, rows, w, exchange, sampler, watch, theta, iterations
                 if change != 0.0:
                     exchange.rows[block, moved], exchange.old[block, moved] = i, alpha
                     moved += 1
+                    gain += dual.gain(i, new, a)
                     examples[i].alpha = new
-                    lower = loss.conjugate(alpha) - loss.conjugate(new) - change * a
-                    half = 0.5 * change * change * dual.weight_of(i) * dual.unit * examples[i].norm2
-                    gain += dual.weight_of(i) * (lower - half)
                     rows.add(i, dual.unit * examples[i].signed_weight * change, local)
-            watch.save(block, seen, gap, violation, 0.0)
+            watch.save(block, seen, gap, violation)
             exchange.moved[block, 0] = moved
             for j in range(d):
-                turn[block, j] = local[j] - base[j]
-            turn[block, d] = gain
+                moves[block, j] = local[j] - base[j]
+            moves[block, d] = gain
+        team.wait()
+        for line in range(me, squares.shape[0], team.size):
+            own, all_together = 0.0, 0.0
+            for j in range(line * LINE, min((line + 1) * LINE, d + 1)):
+                total, square = 0.0, 0.0
+                for block in range(blocks):
+                    total += moves[block, j]
+                    square += moves[block, j] * moves[block, j]
+                sums[j] = total
+                if j < d:
+                    own += square
+                    all_together += total * total
+            squares[line, 0], squares[line, 1] = own, all_together
         team.wait()
         # What the blocks gain to first order, sum_j L_j, and ||sum_j Delta_j||^2/(lam N).
-        first_order, quadratic = 0.0, 0.0
-        for block in range(blocks):
-            own = 0.0
-            for j in range(d):
-                own += turn[block, j] * turn[block, j]
-            first_order += turn[block, d] + 0.5 * own / dual.unit
-        for j in range(d):
-            total = 0.0
-            for block in range(blocks):
-                total += turn[block, j]
-            local[j] = total
-            quadratic += total * total / dual.unit
+        first_order, quadratic = sums[d], 0.0
+        for line in range(squares.shape[0]):
+            first_order += 0.5 * squares[line, 0] / dual.unit
+            quadratic += squares[line, 1] / dual.unit
         theta = first_order / quadratic if first_order < ALMOST_ONE * quadratic else 1.0
         for j in range(d):
-            base[j] += theta * local[j]
+            base[j] += theta * sums[j]
         if theta < 1.0:
             shortened += 1
             for block in range(me, blocks, team.size):
@@ -120,7 +141,7 @@ def sdca_blocks(dual, team, rows, w, exchange, sampler, watch, theta, iterations
             team.wait()
             left = 0
             for block in range(me, blocks, team.size):
-                sampler.end_block(block, watch.skips, watch.verdict[2])
+                sampler.end_block(block, watch.skips, watch.verdict[1])
             team.wait()
             for block in range(blocks):
                 left += sampler.active[block, 0]

@@ -17,7 +17,7 @@ import numpy as np
 
 from batchsvm.compiled import Kernel, struct_method
 from batchsvm.losses import TINY, Loss
-from batchsvm.methods.watch import GAP, RISE, SEEN, VIOLATION
+from batchsvm.methods.watch import GAP, PROMISE, RISE, SEEN, VIOLATION
 
 
 @struct_method
@@ -34,6 +34,10 @@ def curvature(self, i, beta): ...
 
 @struct_method
 def step(self, i, a, beta): ...
+
+
+@struct_method
+def gain(self, i, new, a): ...
 
 
 @struct_method
@@ -68,6 +72,13 @@ class Dual(NamedTuple):
         """alpha_i / c_i after the step of eq. (MBalphai), at the response a."""
         return self.loss.dual_step(self.examples[i].alpha, a, self.curvature(i, beta))
 
+    def gain(self, i, new, a):
+        """By how much N D rises if alpha_i / c_i alone becomes `new`."""
+        alpha, weight = self.examples[i].alpha, self.weight_of(i)
+        change = weight * (new - alpha)
+        lower = weight * (self.loss.conjugate(alpha) - self.loss.conjugate(new)) - change * a
+        return lower - 0.5 * self.unit * self.examples[i].norm2 * change * change
+
     def gap_of(self, i, a):
         """The term of row i in the duality gap, at the response a."""
         alpha = self.examples[i].alpha
@@ -93,6 +104,7 @@ def sdca_fixed_beta(
     start, visited = sampler.position[0], sampler.visited[0]
     seen, gap = watch.sums[me, SEEN], watch.sums[me, GAP]
     violation, rise = watch.sums[me, VIOLATION], watch.sums[me, RISE]
+    promise = watch.sums[me, PROMISE]
     batch.totals[me, 0], batch.totals[me, 1] = seen, violation
     done, reached = 0, False
     team.wait()
@@ -120,6 +132,7 @@ def sdca_fixed_beta(
                 if guards:
                     gain = dual.loss.conjugate(alpha) - dual.loss.conjugate(new)
                     rise += dual.weight_of(i) * (gain + change * examples[i].offset)
+                    promise += dual.gain(i, new, a)
                 examples[i].alpha = new
                 averaging.note(i, change)
                 batch.rows[me, count] = i
@@ -139,19 +152,21 @@ def sdca_fixed_beta(
         start += b
         visited += b
         if sampler.epoch_is_over(start, visited):
-            watch.save(me, seen, gap, violation, rise)
-            seen, gap, violation, rise = 0.0, 0.0, 0.0, 0.0
+            watch.save(me, seen, gap, violation)
+            watch.sums[me, RISE], watch.sums[me, PROMISE] = rise, promise
+            seen, gap, violation, rise, promise = 0.0, 0.0, 0.0, 0.0, 0.0
             team.wait()
             if me == 0:
                 watch.judge(target)
-                sampler.end_epoch(start, watch.skips, watch.verdict[2])
+                sampler.end_epoch(start, watch.skips, watch.verdict[1])
             team.wait()
             visited = 0
             start = order.size  # the rows were rearranged, so that a shuffle is due
-            if guards and watch.verdict[1]:  # beta_b is at most b, whatever the data
-                beta = min(2.0 * beta, float(b))
+            if guards:  # beta_b is at most b, whatever the data
+                beta = watch.next_beta(beta, float(b))
             reached = watch.verdict[0]
-    watch.save(me, seen, gap, violation, rise)
+    watch.save(me, seen, gap, violation)
+    watch.sums[me, RISE], watch.sums[me, PROMISE] = rise, promise
     if me == 0:
         sampler.position[0] = start
         sampler.visited[0] = visited
@@ -248,7 +263,7 @@ def sdca_aggressive(
         start += b
         visited += b
         if sampler.epoch_is_over(start, visited):
-            watch.save(me, seen, gap, violation, 0.0)
+            watch.save(me, seen, gap, violation)
             seen, gap, violation = 0.0, 0.0, 0.0
             team.wait()
             if me == 0:
@@ -256,7 +271,7 @@ def sdca_aggressive(
             team.wait()
             visited = 0
             reached = watch.verdict[0]
-    watch.save(me, seen, gap, violation, 0.0)
+    watch.save(me, seen, gap, violation)
     if me == 0:
         sampler.position[0] = start
         sampler.visited[0] = visited

@@ -20,7 +20,7 @@ from batchsvm.methods import (
     State,
 )
 from batchsvm.methods.blocks import ALMOST_ONE, begin_blocks
-from batchsvm.methods.watch import GAP, RISE, SEEN, VIOLATION
+from batchsvm.methods.watch import GAP, PROMISE, RISE, SEEN, VIOLATION
 from batchsvm.problem import Problem
 from batchsvm.rows import Biased, Dense, Rows
 from batchsvm.sampling import Sampler, draw_batch
@@ -87,10 +87,10 @@ def _dual_iteration(problem, method, state, sampler, start, A, X, goal) -> bool:
     if not sampler.epoch_is_over(start + A.size, sampler.visited[0]):
         return False
     watch.judge(goal)
-    sampler.end_epoch(start + A.size, watch.skips, watch.verdict[2])
+    sampler.end_epoch(start + A.size, watch.skips, watch.verdict[1])
     sampler.position[0], sampler.visited[0] = sampler.order.size, 0
-    if isinstance(method, Guarded) and A.size > 1 and watch.verdict[1]:
-        state.beta = min(2 * state.beta, float(A.size))
+    if isinstance(method, Guarded) and A.size > 1:
+        state.beta = watch.next_beta(state.beta, float(A.size))
     return bool(watch.verdict[0])
 
 
@@ -102,9 +102,11 @@ def _look(problem, state, A, X):
     a = sign * (X @ state.w) - offset
     q = _curvature(problem, state, state.beta, A, weight)
     gaps = weight * (loss.value(a) + loss.conjugate(alpha) + alpha * a)
-    violations = np.abs(loss.dual_step(alpha, a, q) - alpha) * q
+    new = loss.dual_step(alpha, a, q)
+    violations = np.abs(new - alpha) * q
     slack = watch.slack(watch.sums[0, SEEN], watch.sums[0, VIOLATION])
     watch.sums[0, [SEEN, GAP, VIOLATION]] += A.size, gaps.sum(), violations.sum()
+    watch.sums[0, PROMISE] += _gains(problem, A, new, a).sum()
     return ~_stays(loss, alpha, a, q, slack)
 
 
@@ -130,11 +132,9 @@ def _blocks_iteration(problem, state, sampler, goal) -> bool:
             gap = weight * (loss.value(a) + loss.conjugate(alpha) + alpha * a)
             watch.sums[block, [SEEN, GAP, VIOLATION]] += 1, gap[0], (np.abs(new - alpha) * q)[0]
             sampler.keep[i] = new != alpha or not _stays(loss, alpha, a, q, slack)
-            delta = sign * weight * (new - alpha)
-            lower = weight * (loss.conjugate(alpha) - loss.conjugate(new) - (new - alpha) * a)
-            first_order += (lower - unit / 2 * delta**2 * examples["norm2"][A])[0]
+            first_order += _gains(problem, A, new, a)[0]
             examples["alpha"][A] = new
-            local += unit * X.T @ delta
+            local += unit * X.T @ (sign * weight * (new - alpha))
         moves.append(local - state.w)
         first_order += moves[-1] @ moves[-1] / (2 * unit)
     total = np.sum(moves, axis=0)
@@ -150,12 +150,22 @@ def _blocks_iteration(problem, state, sampler, goal) -> bool:
         return False
     watch.judge(goal)
     for block in range(blocks):
-        sampler.end_block(block, watch.skips, watch.verdict[2])
+        sampler.end_block(block, watch.skips, watch.verdict[1])
     if sampler.longest_block() == 0:
         for block in range(blocks):
             sampler.end_block(block, False, True)
     sampler.position[0] = sampler.order.size
     return bool(watch.verdict[0])
+
+
+def _gains(problem, A, new, a):
+    """By how much N D rises, for each row of A, if its alpha / c alone becomes `new`."""
+    _, weight, _ = _parts(problem, A)
+    alpha, loss = problem.examples["alpha"][A], problem.loss
+    change = weight * (new - alpha)
+    unit = 1 / (problem.lam * problem.total_weight)
+    lower = weight * (loss.conjugate(alpha) - loss.conjugate(new)) - change * a
+    return lower - unit / 2 * problem.examples["norm2"][A] * change**2
 
 
 def _stays(loss, alpha, a, q, slack):

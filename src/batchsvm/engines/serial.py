@@ -42,14 +42,14 @@ def sdca_serial(dual, rows, w, sampler, watch, averaging, iterations, target):
         start += 1
         visited += 1
         if sampler.epoch_is_over(start, visited):
-            watch.save(0, seen, gap, violation, 0.0)
+            watch.save(0, seen, gap, violation)
             watch.judge(target)
-            sampler.end_epoch(start, watch.skips, watch.verdict[2])
+            sampler.end_epoch(start, watch.skips, watch.verdict[1])
             seen, gap, violation = 0.0, 0.0, 0.0
             start, visited = order.size, 0
             if watch.verdict[0]:
                 sampler.position[0], sampler.visited[0] = start, visited
                 return done + 1, True
-    watch.save(0, seen, gap, violation, 0.0)
+    watch.save(0, seen, gap, violation)
     sampler.position[0], sampler.visited[0] = start, visited
     return iterations, False

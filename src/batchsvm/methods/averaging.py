@@ -40,8 +40,38 @@ def observe_primal(self, scale, v): ...
 def note(self, i, change): ...
 
 
+class LastIterate(NamedTuple):
+    """No average: kernels that are given this one have nothing to do for it."""
+
+    primal: np.ndarray  # empty
+
+    @property
+    def on(self) -> bool:
+        return False
+
+    @property
+    def has_mean(self) -> bool:
+        return False
+
+    @property
+    def is_tail(self) -> bool:
+        return False
+
+    def observe(self, scale):
+        pass
+
+    def observe_primal(self, scale, v):
+        pass
+
+    def note(self, i, change):
+        pass
+
+    def restart(self) -> None:
+        pass
+
+
 class Averaging(NamedTuple):
-    """A running average; one with `moment` and `primal` empty is switched off.
+    """A running average.
 
     "tail"   plain mean since the last restart: the output of Algorithm 1, and the
              averaged alpha of Theorem 2
@@ -56,12 +86,12 @@ class Averaging(NamedTuple):
 
     @property
     def on(self) -> bool:
-        return self.moment.size + self.primal.size > 0
+        return True
 
     @property
     def has_mean(self) -> bool:
         """Whether an iterate has been seen: before that, the iterate itself is the answer."""
-        return self.on and self.sums[_COUNT] > 0
+        return self.sums[_COUNT] > 0
 
     @property
     def is_tail(self) -> bool:
@@ -69,14 +99,13 @@ class Averaging(NamedTuple):
 
     def observe(self, scale):
         """See the iterate scale * g, before the step that changes it."""
-        if self.moment.size + self.primal.size > 0:
-            self.sums[_WEIGHT] = self.keep * self.sums[_WEIGHT] + self.share * scale
-            self.sums[_DISCOUNT] *= self.keep
-            self.sums[_COUNT] += 1.0
-            if self.sums[_DISCOUNT] < _SMALLEST_DISCOUNT:
-                for i in range(self.moment.size):
-                    self.moment[i] *= self.sums[_DISCOUNT]
-                self.sums[_DISCOUNT] = 1.0
+        self.sums[_WEIGHT] = self.keep * self.sums[_WEIGHT] + self.share * scale
+        self.sums[_DISCOUNT] *= self.keep
+        self.sums[_COUNT] += 1.0
+        if self.sums[_DISCOUNT] < _SMALLEST_DISCOUNT:
+            for i in range(self.moment.size):
+                self.moment[i] *= self.sums[_DISCOUNT]
+            self.sums[_DISCOUNT] = 1.0
 
     def observe_primal(self, scale, v):
         """See the iterate w = scale * v itself."""
@@ -90,7 +119,7 @@ class Averaging(NamedTuple):
 
     def restart(self) -> None:
         """Forget a tail's iterates; a decaying average forgets by itself."""
-        if self.on and self.is_tail:
+        if self.is_tail:
             self.moment[:] = 0.0
             self.primal[:] = 0.0
             self.sums[:] = 0.0, 1.0, 0.0
@@ -107,18 +136,19 @@ class Averaging(NamedTuple):
 
 def make_averaging(
     averaging: str | None, n: int, scale: float, w: np.ndarray | None = None
-) -> Averaging:
+) -> Averaging | LastIterate:
     """An average over n examples whose first iterate has this scale.
 
     With w, the first iterate of a projected run, it is w itself that is averaged.
     """
-    tail = averaging == "tail"
     moment, primal = np.zeros(0), np.zeros(0)
-    if averaging is not None:
-        if w is None:
-            moment = np.zeros(n)
-        else:
-            primal = np.zeros(w.size) if tail else w.copy()
+    if averaging is None:
+        return LastIterate(primal)
+    tail = averaging == "tail"
+    if w is None:
+        moment = np.zeros(n)
+    else:
+        primal = np.zeros(w.size) if tail else w.copy()
     if tail:
         return Averaging(moment, primal, np.array([0.0, 1.0, 0.0]), keep=1.0, share=1.0)
     return Averaging(moment, primal, np.array([scale, 1.0, 0.0]), keep=0.9, share=0.1)

@@ -22,7 +22,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from batchsvm.methods.averaging import Averaging, make_averaging
+from batchsvm.methods.averaging import Averaging, LastIterate, make_averaging
 from batchsvm.problem import Problem
 
 
@@ -55,7 +55,7 @@ class PegasosState:
     problem: Problem
     v: np.ndarray
     counts: np.ndarray  # sum of the chi_i in a projected run, else empty
-    averaging: Averaging
+    averaging: Averaging | LastIterate
     batch_size: int
     shrink: float = 1.0
     iteration: int = 0
@@ -80,18 +80,20 @@ class PegasosState:
         if self.counts.size:
             return self.counts[start:stop] * (unit / max(self.iteration, 1))
         g = problem.examples["alpha"][start:stop]
-        scaled = self.averaging.mean(g, start, stop) if self.averaging.has_mean else self.scale * g
+        scaled = self.scale * g
+        if isinstance(self.averaging, Averaging) and self.averaging.has_mean:
+            scaled = self.averaging.mean(g, start, stop)
         return scaled * (problem.lam * unit)
 
     def alpha_of(self, start: int, stop: int) -> np.ndarray:
         """A block of the dual point, inside the box."""
         loss = self.problem.loss
         relative = np.clip(self._relative_alpha(start, stop), loss.lower, loss.upper)
-        return relative * self.problem.weights(start, stop)
+        return relative * self.problem.weights(start, stop) if self.problem.weighted else relative
 
     def primal_point(self) -> np.ndarray:
         """w, or the average of the w's where one is kept."""
-        if not self.averaging.has_mean:
+        if not (isinstance(self.averaging, Averaging) and self.averaging.has_mean):
             return self.iterate
         if self.counts.size:
             return self.averaging.primal_mean()

@@ -10,8 +10,9 @@ tells the rules apart is beta, the price of that:
 
     Naive       beta = 1: the serial step (eq. (alphai), Section 4.1).  May fail for b > 1.
     Safe        beta = beta_b (Section 4.2): guaranteed by Theorem 2.
-    Guarded     beta = 1, doubled after each epoch in which D hardly rose, up to b, which no
-                beta_b exceeds: what "auto" takes for small batches, which seldom fail.
+    Guarded     beta = 1, doubled after each epoch in which D rose by less than half of what
+                the steps promised one by one, up to b, which no beta_b exceeds, and halved
+                again: what "auto" takes for small batches, which seldom fail.
     Aggressive  beta adapts between 1 and beta_b (Algorithm 2, Section 4.3); a step that
                 would not raise D is refused.
     Blocks      serial steps on blocks of rows side by side (`blocks.py`).
@@ -30,7 +31,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from batchsvm.methods.averaging import Averaging, make_averaging
+from batchsvm.methods.averaging import Averaging, LastIterate, make_averaging
 from batchsvm.methods.watch import Watch, make_watch
 from batchsvm.problem import Problem
 
@@ -97,7 +98,8 @@ class Safe(DualMethod):
 
 @dataclass(frozen=True)
 class Guarded(DualMethod):
-    """Naive steps, made shorter by half after each epoch in which D fell or hardly rose."""
+    """Naive steps, made shorter by half after each epoch in which D rose by less than half of
+    what they promised one by one, and longer again when it rises as promised."""
 
     name: ClassVar[str] = "guarded"
     skips_in_batches: ClassVar[bool] = True
@@ -133,7 +135,7 @@ class DualState:
 
     problem: Problem
     w: np.ndarray
-    averaging: Averaging
+    averaging: Averaging | LastIterate
     watch: Watch
     batch_size: int
     beta_b: float
@@ -144,12 +146,12 @@ class DualState:
     refused: int = 0
 
     def alpha_of(self, start: int, stop: int) -> np.ndarray:
-        """A block of the dual point: the average where one is kept."""
+        """A block of the dual point, or of its average where one is kept; may be a view."""
         alpha = self.problem.examples["alpha"][start:stop]
-        if self.averaging.has_mean:
+        if isinstance(self.averaging, Averaging) and self.averaging.has_mean:
             loss = self.problem.loss
             alpha = np.clip(self.averaging.mean(alpha, start, stop), loss.lower, loss.upper)
-        return alpha * self.problem.weights(start, stop)
+        return alpha * self.problem.weights(start, stop) if self.problem.weighted else alpha
 
     @property
     def iterate(self) -> np.ndarray:
@@ -179,7 +181,13 @@ def start_dual(
         problem,
         w,
         make_averaging(averaging, problem.n, scale=1.0),
-        make_watch(problem.n, batch_size, method.may_skip(batch_size), method.lines(workers)),
+        make_watch(
+            problem.n,
+            batch_size,
+            method.may_skip(batch_size),
+            problem.total_weight * problem.primal_at_zero,
+            method.lines(workers),
+        ),
         batch_size,
         beta_b,
         method.first_beta(beta_b),
