@@ -115,6 +115,34 @@ def figure1(
     save(figure, folder, name)
 
 
+def clock(folder: Path, spent: dict[tuple, float], names: tuple[str, ...]) -> None:
+    """Seconds to the accuracy against b: one thread solid, more of them dashed."""
+    across = min(2, len(names))
+    down = -(-len(names) // across)
+    figure, grid = plt.subplots(
+        down, across, figsize=(5.2 * across, 4 * down), squeeze=False, constrained_layout=True
+    )
+    threads = sorted({jobs for *_, jobs in spent})
+    for axes, name in zip(grid.flat, names, strict=False):
+        for method in PAPER:
+            for jobs in threads:
+                sizes = sorted(b for data, m, b, j in spent if (data, m, j) == (name, method, jobs))
+                if sizes:
+                    axes.loglog(
+                        sizes, [spent[name, method, b, jobs] for b in sizes],
+                        "-" if jobs == 1 else "--", color=COLOURS[method],
+                        marker=MARKERS[method], markersize=4,
+                        label=f"{method}, {jobs} thread{'s' * (jobs > 1)}",
+                    )  # fmt: skip
+        axes.set_title(name, fontsize=10)
+        axes.set_xlabel("b")
+        axes.set_ylabel("seconds to 0.001")
+        axes.legend(fontsize=7)
+    for axes in grid.flat[len(names) :]:
+        axes.axis("off")
+    save(figure, folder, "clock")
+
+
 def figure2(folder: Path, paths: list[dict]) -> None:
     """Primal (solid) and dual (dashed) sub-optimality, and test error, along a run."""
     cases = sorted({(row["data"], row["b"]) for row in paths})

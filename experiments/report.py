@@ -18,7 +18,7 @@ LABEL = {"": "last iterate", "decay": "decaying average 0.9/0.1"}
 
 
 def write_report(
-    study, rows: list[dict], paths: list[dict], minutes: float, folder: Path
+    study, rows: list[dict], paths: list[dict], times: list[dict], minutes: float, folder: Path
 ) -> dict[str, str]:
     """Write everything into the folder; returns the verdict of each claim."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -26,6 +26,7 @@ def write_report(
     shown = {name: (fact.n, 1 / fact.inverse_sigma2) for name, fact in facts.items()}
     write_csv(folder / "cells.csv", rows)
     write_csv(folder / "trajectories.csv", paths)
+    write_csv(folder / "times.csv", times)
     text = [
         HEAD,
         conditions(study, rows, minutes),
@@ -54,6 +55,9 @@ def write_report(
             " at a b before and at one past the failure of the naive variant.\n"
         )
     text.append(theory_table(plain, facts, study))
+    spent = wall_clock(times, claims.medians(plain))
+    figures.clock(folder, spent, tuple(study.sets))
+    text.append(clock_section(spent, times, study))
     if study.variation_sets:
         beyond = [row for row in rows if row["averaging"] == "" and row["variant"] == ""]
         figures.losses(folder, beyond, study.variation_sets, study.loss_sizes)
@@ -93,7 +97,8 @@ def conditions(study, rows: list[dict], minutes: float) -> str:
         f" ({', '.join(f'{count:,} {end}' for end, count in ends.most_common())}) took"
         f" {minutes:.0f} processor-minutes on {where};"
         f" fingerprint of the code: {fingerprint()}.\n\n"
-        "Raw numbers: [cells.csv](cells.csv), [trajectories.csv](trajectories.csv).\n"
+        "Raw numbers: [cells.csv](cells.csv), [trajectories.csv](trajectories.csv),"
+        " [times.csv](times.csv).\n"
     )
 
 
@@ -171,6 +176,49 @@ def theory_table(rows: list[dict], facts, study) -> str:
                     f" {row.T:,} | {shown(safe)} | {second} |"
                 )
     return "\n".join(lines)
+
+
+def wall_clock(times: list[dict], m: claims.Medians) -> dict[tuple, float]:
+    """Seconds to the accuracy by set, method, b and threads: iterations times their time."""
+    return {
+        (row["data"], row["method"], row["b"], row["threads"]): row["seconds"] * needed
+        for row in times
+        if (needed := m[row["data"], row["method"], row["b"]]) < inf
+    }
+
+
+def clock_section(spent: dict[tuple, float], times: list[dict], study) -> str:
+    """Time to the accuracy against b, on one thread and on several."""
+    methods = [method for method in PAPER if method != "naive"]
+    head = [f"{method}, {jobs}" for method in methods for jobs in study.clock_threads]
+    lines = [
+        "\n## Wall-clock time against b\n",
+        "![Wall-clock time](clock.png)\n",
+        f"Milliseconds to {ACCURACY:g}, by method and threads: the median number of iterations of"
+        " the last iterate (Figure 1) times the median time of an iteration, without set-up and"
+        f" certificates, measured on {times[0]['machine']} while nothing else ran. The columns are"
+        " cut among the threads where a batch has work enough for that; elsewhere one thread does"
+        " it all, and the two times differ by noise alone. Rows seen one by one need the least work"
+        " in all: the fastest batch is the smallest that keeps the threads busy.\n",
+    ]
+    for name in study.sets:
+        sizes = sorted({row["b"] for row in times if row["data"] == name})
+        lines += [f"\n**{name}**\n", "| b | " + " | ".join(head) + " |"]
+        lines += ["| --- |" + " --- |" * len(head)]
+        for b in sizes:
+            found = [spent.get((name, m, b, j), inf) for m in methods for j in study.clock_threads]
+            lines.append(f"| {b:,} | " + " | ".join(milliseconds(value) for value in found) + " |")
+    return "\n".join(lines)
+
+
+def milliseconds(seconds: float) -> str:
+    return (
+        "–"
+        if seconds == inf
+        else f"{1e3 * seconds:,.3g}"
+        if seconds < 1
+        else f"{1e3 * seconds:,.0f}"
+    )
 
 
 def variations_tables(rows: list[dict], facts, study) -> str:

@@ -20,10 +20,18 @@ from random import Random
 from time import process_time
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    track,
+)
 
 from experiments import sets
 from experiments.cells import PAPER, Cell, iterations_to_accuracy, trajectory
+from experiments.clock import seconds_an_iteration
 from experiments.machine import fingerprint, machine, versions
 from experiments.report import write_report
 
@@ -45,6 +53,7 @@ class Study:
     variation_sets: tuple[str, ...] = ()
     variation_sizes: tuple[int, ...] = (64, 1024, 4096)
     loss_sizes: tuple[int, ...] = (1, 4, 16, 64, 256, 1024, 4096)
+    clock_threads: tuple[int, ...] = (1, 2)  # wall-clock times are measured on so many
     planted: str = ""  # a variant that takes the place of the safe method
 
 
@@ -125,6 +134,17 @@ def computed_as(cell: Cell) -> Cell:
     return replace(cell, method="safe") if serial else cell
 
 
+def clock_tasks(study: Study) -> dict[str, tuple]:
+    """Wall-clock times, at every other power of two; with one size, naive costs what safe does."""
+    return {
+        f"clock/{name}/{method}/{b}": (seconds_an_iteration, (name, method, b, study.clock_threads))
+        for name in study.sets
+        for method in PAPER
+        if method != "naive"
+        for b in batch_sizes(sets.load(name).X.shape[0], study.largest_b)[::2]
+    }
+
+
 class Kept:
     """Results by key, one JSON line each, appended as they come."""
 
@@ -169,6 +189,15 @@ def run_all(tasks: dict[str, tuple], kept: Kept, console: Console, workers: int)
             raise
 
 
+def run_alone(tasks: dict[str, tuple], kept: Kept, console: Console) -> None:
+    """As `run_all`, one after another, while nothing else runs."""
+    where = {"machine": machine(), "versions": versions()}
+    for key in track(tasks, "Wall-clock", console=console):
+        if key not in kept.results:
+            function, args = tasks[key]
+            kept.add(key, {**where, **timed(function, args)})
+
+
 def timed(function, args) -> dict[str, object]:
     """The result and the processor's seconds, which other processes do not count into."""
     began = process_time()
@@ -189,6 +218,8 @@ def run_study(study: Study, output: Path, report: Path, console: Console, worker
             for method in PAPER:
                 tasks[f"trajectory/{name}/{method}/{b}"] = (trajectory, (name, method, b))
     run_all(tasks, kept, console, workers)
+    clock = clock_tasks(study)
+    run_alone(clock, kept, console)
     rows = []
     for cell in cells:
         entry = kept.results[computed_as(cell).key]
@@ -201,8 +232,19 @@ def run_study(study: Study, output: Path, report: Path, console: Console, worker
         if key in tasks and key.startswith("trajectory/")
         for row in entry["result"]
     ]
+    times = []
+    for key in clock:
+        _, name, method, b = key.split("/")
+        entry = kept.results[key]
+        for jobs, seconds in entry["result"].items():
+            times.append(
+                {
+                    "data": name, "method": method, "b": int(b), "threads": int(jobs),
+                    "seconds": seconds, "machine": entry["machine"],
+                }
+            )  # fmt: skip
     minutes = sum(kept.results[key]["seconds"] for key in tasks) / 60
-    return write_report(study, rows, paths, minutes, report)
+    return write_report(study, rows, paths, times, minutes, report)
 
 
 def main() -> None:

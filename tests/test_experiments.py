@@ -50,7 +50,7 @@ def test_the_report_is_complete(finished):
         assert part in text
     for target in re.findall(r"\]\(([^)]+)\)", text):
         assert (report / target).stat().st_size > 100
-    for name in ("figure1", "figure1-decay", "figure2", "losses"):
+    for name in ("figure1", "figure1-decay", "figure2", "losses", "clock"):
         assert (report / f"{name}.svg").exists()
     assert str(folder) not in text
     with (report / "cells.csv").open() as file:
@@ -156,3 +156,28 @@ def test_the_last_iterate_is_the_same_with_and_without_the_average():
 def test_batches_of_one_are_run_once_for_all_dual_methods():
     tasks = {run.computed_as(cell).key for cell in run.cells_of(STUDY) if cell.b == 1}
     assert len(tasks) == 2 * 3 * 3  # pegasos and SDCA, three seeds, three losses
+
+
+def test_wall_clock_times_are_iterations_times_their_time(finished):
+    folder, _ = finished
+    report = folder / "report"
+    with (report / "times.csv").open() as file:
+        times = list(csv.DictReader(file))
+    assert {row["threads"] for row in times} == {"1", "2"}
+    assert {row["b"] for row in times} == {"1", "4", "16", "64", "256"}
+    assert all(0 < float(row["seconds"]) < 1 for row in times)
+    text = (report / "README.md").read_text()
+    one = next(
+        row for row in times if (row["method"], row["b"], row["threads"]) == ("safe", "4", "1")
+    )
+    line = next(
+        line for line in text.split("## Wall-clock")[1].splitlines() if line[:6] == "| 4 | "
+    )
+    with (report / "cells.csv").open() as file:
+        needed = [
+            int(row["iterations"]) for row in csv.DictReader(file)
+            if (row["method"], row["b"], row["loss"], row["variant"], row["averaging"])
+            == ("safe", "4", "hinge", "", "")
+        ]  # fmt: skip
+    shown = float(line.split("|")[4])  # b, pegasos on 1 and 2 threads, safe on 1
+    assert shown == pytest.approx(1e3 * float(one["seconds"]) * sorted(needed)[1], rel=0.01)

@@ -238,7 +238,7 @@ def read_problem(
     offset: Any = None,
 ) -> tuple[Problem, np.ndarray | None]:
     """The problem that all these make, and the classes of y."""
-    target, classes = read_targets(y, matrix.n, loss, matrix.threads)
+    target, classes = read_targets(y, matrix.n, loss, matrix.passing)
     weights = read_weights(sample_weight, matrix.n)
     problem = make_problem(matrix, target, loss, lam, weights, radius)
     if offset is not None:  # a_i = s_i (<w, x_i> + offset_i) - o_i

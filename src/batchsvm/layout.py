@@ -17,14 +17,15 @@ from batchsvm.methods import Aggressive, Blocks, Guarded, Method
 
 LEAST_A_WORKER = 12  # non-zeros of a mean row in a worker's columns, or waiting takes over
 LEAST_FOR_TWO = 128  # non-zeros of a mean row, or two threads gain less than they risk
+LARGE_BATCH = 2**13  # non-zeros: so much work that waiting does not count
 BATCH_A_WORKER = 16  # rows; more would spare little more waiting
 LEAST_BATCH = 4
 FEW_COLUMNS = 512  # so few that exchanging w costs less than some rows
 ROWS_A_BLOCK = 16  # between two exchanges, unless sigma^2 says otherwise
 LEAST_A_BLOCK = 8  # or the exchange takes over
-# Steps unaware of each other, times lam N/sigma^2: each moves the others' responses by at most
-# sigma^2/(lam N) in the mean.  Batches are on the safe side, blocks see their own steps.
-UNAWARE_IN_BATCHES, UNAWARE_IN_BLOCKS = 0.25, 4.0
+# Steps that blocks may take unaware of each other, times lam N/sigma^2: each of them moves the
+# responses of others by at most sigma^2/(lam N) in the mean.
+UNAWARE = 4.0
 
 
 class Layout(NamedTuple):
@@ -47,15 +48,15 @@ def lay_out_as_asked(matrix: Matrix, method: Method | None, batch_size: int | st
         return Layout(method, min(share * method.blocks, matrix.n), workers, words)
     if asked == 1:
         return Layout(method, 1, 1, "as asked for, and rows taken one by one share no work")
-    workers, why = column_workers(matrix)
+    workers, why = column_workers(matrix, asked or 1)
     return Layout(method, asked, workers, f"as asked for; {why}" if asked else why)
 
 
 def lay_out(matrix: Matrix, averages: bool, sigma2: float, lam_n: float) -> Layout:
     """The layout where nothing was asked for; sigma2 may be an estimate, lam_n is lam N."""
     workers, why = column_workers(matrix)
-    unaware = UNAWARE_IN_BLOCKS * lam_n / sigma2
-    blocks = int(min(matrix.threads.size, unaware / LEAST_A_BLOCK))
+    unaware = UNAWARE * lam_n / sigma2
+    blocks = int(min(matrix.passing.size, unaware / LEAST_A_BLOCK))
     if blocks > 1 and matrix.d <= FEW_COLUMNS and not averages:
         share = int(min(unaware / blocks, 2 * ROWS_A_BLOCK))
         return Layout(
@@ -65,9 +66,8 @@ def lay_out(matrix: Matrix, averages: bool, sigma2: float, lam_n: float) -> Layo
         )  # fmt: skip
     if workers == 1:
         return Layout(Aggressive(), 1, 1, f"{why}, and rows seen one by one need the fewest visits")
-    # Batches up to 1/sigma^2 do with serial steps in any case: the paper's near-linear speed-up.
-    unaware = max(1.0, UNAWARE_IN_BATCHES * lam_n) / sigma2
-    size = min(BATCH_A_WORKER * workers, int(unaware), matrix.n)
+    # Batches up to 1/sigma^2 do with serial steps: the paper's near-linear speed-up.
+    size = min(BATCH_A_WORKER * workers, int(1 / sigma2), matrix.n)
     workers = min(workers, size // LEAST_BATCH)
     if workers <= 1:
         return Layout(
@@ -82,17 +82,18 @@ def lay_out(matrix: Matrix, averages: bool, sigma2: float, lam_n: float) -> Layo
     )  # fmt: skip
 
 
-def column_workers(matrix: Matrix) -> tuple[int, str]:
+def column_workers(matrix: Matrix, batch_size: int = 1) -> tuple[int, str]:
     """Among how many workers the columns are cut, and why."""
     jobs, stored = matrix.threads.size, matrix.rows.nonzeros
     mean = stored / matrix.n
-    if matrix.jobs == 1:
-        return 1, "one thread runs the iterations"
+    large = batch_size * mean >= LARGE_BATCH
     if jobs == 1:
+        return 1, "one thread runs the iterations"
+    if matrix.passing.size == 1 and not large:
         return 1, f"so little data ({stored:,} non-zeros) that threads would only wait"
     if not matrix.rows.increasing:
         return 1, "the indices of X are not sorted, so that its columns cannot be cut"
     workers = int(min(jobs, mean // LEAST_A_WORKER))
-    if workers <= 1 or (workers == 2 and mean < LEAST_FOR_TWO):
+    if workers <= 1 or (workers == 2 and mean < LEAST_FOR_TWO and not large):
         return 1, f"rows of {mean:.3g} non-zeros are too short to be cut among threads"
     return workers, f"the columns, {mean:.3g} non-zeros a row, are cut among {workers} threads"

@@ -69,22 +69,23 @@ class Matrix:
 
     def __init__(self, rows: Rows, threads: Threads | None = None) -> None:
         self.rows = rows
-        self.jobs = threads.size if threads else 1  # asked for
-        self.threads = threads if threads and rows.nonzeros >= SMALL else Threads()
+        self.threads = threads or Threads()
+        # Those that pass over all rows; kernels may be run by all of them.
+        self.passing = self.threads if rows.nonzeros >= SMALL else Threads()
         self.n, self.d = rows.shape
 
     @cached_property
     def parts(self) -> list[Part]:
-        """The rows in as many parts as there are threads, or whole if they cannot be cut."""
-        return split(self.rows, self.threads, self.threads.size if self.rows.increasing else 1)
+        """The rows in a part for each thread that passes, or whole if they cannot be cut."""
+        return split(self.rows, self.passing, self.passing.size if self.rows.increasing else 1)
 
     def blocks(self) -> list[tuple[int, int]]:
         """The rows in blocks of bounded size, as (start, stop), as many for each thread."""
-        return blocks_of(self.n, self.threads)
+        return blocks_of(self.n, self.passing)
 
     def over_blocks(self, work: Callable[[int, int], T]) -> list[T]:
         """work(start, stop) for each block, in the threads; the results in order."""
-        return over_blocks(self.n, self.threads, work)
+        return over_blocks(self.n, self.passing, work)
 
     def norms2(self) -> np.ndarray:
         """||x_i||^2 of every row; not finite where the row is not."""
@@ -101,7 +102,7 @@ class Matrix:
     def combination(self, coefficients: Callable[[int, int], np.ndarray]) -> np.ndarray:
         """sum_i c_i x_i; `coefficients(start, stop)` gives a block of c."""
         if self.d <= THIN:  # each worker its rows, to a vector of its own
-            return np.sum(self.threads.together(lambda team: self._sum(team, coefficients)), axis=0)
+            return np.sum(self.passing.together(lambda team: self._sum(team, coefficients)), axis=0)
         v = np.zeros(self.d)
         if len(self.parts) == 1:
             for start, stop in self.blocks():
@@ -113,7 +114,7 @@ class Matrix:
             c[start:stop] = coefficients(start, stop)
 
         self.over_blocks(fill)  # by rows; then each worker to its columns
-        self.threads.together(lambda team: add_rows(self.parts[team.rank], 0, c, v))
+        self.passing.together(lambda team: add_rows(self.parts[team.rank], 0, c, v))
         return v
 
     def _sum(self, team: Team, coefficients: Callable[[int, int], np.ndarray]) -> np.ndarray:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from batchsvm.compiled import Kernel
-from batchsvm.prefetch import ROWS_AHEAD, prefetch
+from batchsvm.prefetch import prefetch
 from batchsvm.rows import CSR, Biased, Dense, Rows
 from batchsvm.team import Team, Threads
 
@@ -32,7 +32,7 @@ class DensePart(NamedTuple):
         return self.start, self.stop
 
     dot, add, add_norm2, flush = Dense.dot, Dense.add, Dense.add_norm2, Dense.flush
-    expect = Dense.expect
+    hint = Dense.hint
 
 
 class CSRPart(NamedTuple):
@@ -48,13 +48,14 @@ class CSRPart(NamedTuple):
 
     dot, add, add_norm2, flush = CSR.dot, CSR.add, CSR.add_norm2, CSR.flush
 
-    def expect(self, order, k):
-        if k + 2 * ROWS_AHEAD < order.size:
-            prefetch(self.bounds, order[k + 2 * ROWS_AHEAD])
-            start = np.int64(self.span(order[k + ROWS_AHEAD])[0])
-            prefetch(self.values, start)
-            prefetch(self.values, start + 64 // self.values.itemsize)
-            prefetch(self.indices, start)
+    def hint(self, i, j):
+        prefetch(self.bounds[:, self.part], i)
+        start = np.int64(self.span(j)[0])
+        prefetch(self.values, start)
+        prefetch(self.values, start + 64 // self.values.itemsize)
+        prefetch(self.values, start + 128 // self.values.itemsize)
+        prefetch(self.indices, start)
+        prefetch(self.indices, start + 64 // self.indices.itemsize)
 
 
 Part = Dense | CSR | Biased | DensePart | CSRPart

@@ -42,7 +42,7 @@ EXAMPLE = np.dtype(
 @Kernel
 def example_facts(examples, loss, start, stop):
     """Over some examples: the sum of c_i phi(-o_i), the largest c_i, and the largest ||x_i||^2,
-    or NaN if there is one."""
+    infinite if one of them is NaN."""
     losses, weight, norm2 = 0.0, 0.0, 0.0
     for begin in range(start, stop, CHUNK):
         total = 0.0
@@ -50,7 +50,7 @@ def example_facts(examples, loss, start, stop):
             c = abs(examples[i].signed_weight)
             total += c * loss.value(-examples[i].offset)
             weight = max(weight, c)
-            norm2 = examples[i].norm2 if not examples[i].norm2 <= norm2 else norm2  # or NaN
+            norm2 = max(norm2, examples[i].norm2) if examples[i].norm2 < np.inf else np.inf
         losses += total
     return losses, weight, norm2
 
@@ -98,7 +98,7 @@ class Problem:
             ),
             strict=True,
         )
-        return fsum(losses), max(weights), float(np.max(norms2))
+        return fsum(losses), max(weights), max(norms2)
 
     @property
     def primal_at_zero(self) -> float:
@@ -131,7 +131,7 @@ class Problem:
 
     @property
     def largest_norm2(self) -> float:
-        """max ||x_i||^2; infinite or NaN where X is."""
+        """max ||x_i||^2; infinite if X is not finite."""
         return self._facts[2]
 
     @property

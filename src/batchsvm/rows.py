@@ -11,7 +11,7 @@ once:
     add_absolute(i, c, v)  v += |c x_i|, and returns the sum of |c x_i|
     norm2(i)               ||x_i||^2
     span(i)                where the entries of x_i start and end
-    expect(order, k)       row order[k] is being visited: fetch those that come next
+    hint(i, j)             row i will be visited soon, row j sooner
 
 Sums are kept in float64 whatever the type of the values.
 """
@@ -56,7 +56,7 @@ def span(self, i): ...
 
 
 @struct_method
-def expect(self, order, k): ...
+def hint(self, i, j): ...
 
 
 class Dense(NamedTuple):
@@ -125,9 +125,8 @@ class Dense(NamedTuple):
             total += value * value
         return total
 
-    def expect(self, order, k):
-        if k + ROWS_AHEAD < order.size:
-            prefetch(self.values, order[k + ROWS_AHEAD])
+    def hint(self, i, j):
+        prefetch(self.values, j)
 
 
 class CSR(NamedTuple):
@@ -200,16 +199,15 @@ class CSR(NamedTuple):
             total += value * value
         return total
 
-    def expect(self, order, k):
-        if k + 2 * ROWS_AHEAD < order.size:
-            prefetch(self.starts, order[k + 2 * ROWS_AHEAD])
-            # Some cache lines of each; the hardware sees the rest of a long row coming.
-            start = np.int64(self.span(order[k + ROWS_AHEAD])[0])
-            prefetch(self.values, start)
-            prefetch(self.values, start + 64 // self.values.itemsize)
-            prefetch(self.values, start + 128 // self.values.itemsize)
-            prefetch(self.indices, start)
-            prefetch(self.indices, start + 64 // self.indices.itemsize)
+    def hint(self, i, j):
+        prefetch(self.starts, i)
+        # Some cache lines of each; the hardware sees the rest of a long row coming.
+        start = np.int64(self.span(j)[0])
+        prefetch(self.values, start)
+        prefetch(self.values, start + 64 // self.values.itemsize)
+        prefetch(self.values, start + 128 // self.values.itemsize)
+        prefetch(self.indices, start)
+        prefetch(self.indices, start + 64 // self.indices.itemsize)
 
 
 class Biased(NamedTuple):
@@ -264,8 +262,8 @@ class Biased(NamedTuple):
     def norm2(self, i):
         return self.base.norm2(i) + self.constant * self.constant
 
-    def expect(self, order, k):
-        self.base.expect(order, k)
+    def hint(self, i, j):
+        self.base.hint(i, j)
 
 
 Rows = Dense | CSR | Biased
@@ -330,6 +328,8 @@ def products(rows, start, w, out):
 def add_rows(rows, start, coefficients, v):
     """v += X' coefficients, over a block of rows."""
     for k in range(coefficients.size):
+        if k + 2 * ROWS_AHEAD < coefficients.size:  # of parts, the hardware sees nothing coming
+            rows.hint(start + k + 2 * ROWS_AHEAD, start + k + ROWS_AHEAD)
         if coefficients[k] != 0.0:
             rows.add(start + k, coefficients[k], v)
 

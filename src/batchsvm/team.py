@@ -1,9 +1,11 @@
 """Threads that run one kernel together, and wait for each other within it.
 
 A team's workers call the same kernel with the same arrays, each with a rank of its own, and
-meet at `team.wait()`: no worker goes on before all have come.  Waiting costs about 0.1
-microseconds a worker while nobody else wants the cores, so that a kernel can afford it at
-every batch.  A team of one never waits: the serial kernel is the same code.
+meet at `team.wait()`: no worker goes on before all have come.  They tell each other in rounds,
+as in Hensgen, Finkel and Manber (1988): in round r, worker k tells worker k + 2^r what it has
+heard.  Each flag is written by one worker and read by one, and no worker waits for more than
+log2 of the team, so that a kernel can afford it at every batch.  A team of one never waits:
+the serial kernel is the same code.
 
 Written by hand, because what libraries offer (Numba's `prange`, a pool of tasks) costs tens
 of microseconds a launch, more than a batch takes.
@@ -27,48 +29,37 @@ from batchsvm.compiled import struct_method
 
 T = TypeVar("T")
 
-# Looks at the counter before a waiting worker offers its core to others: some microseconds.
+# Looks at a flag before a waiting worker offers its core to others: some microseconds.
 SPINS = 2000
-FREE = 2**62  # a counter that has come so far lets everybody pass
+LINE = 16  # integers: two cache lines, since they are fetched in pairs
 _YIELD = "SwitchToThread" if platform.system() == "Windows" else "sched_yield"
-_HAS_PAUSE = False
 
 
 @intrinsic
-def arrive(typing_context, counter):
-    """Add one to counter[0] for all threads to see; returns what it was."""
+def publish(typing_context, flags, index, value):
+    """flags[index] = value, after all that this thread has written before."""
 
     def code(context, builder, signature, args):
-        data = make_array(signature.args[0])(context, builder, args[0]).data
-        return builder.atomic_rmw("add", data, ir.Constant(ir.IntType(64), 1), "seq_cst")
-
-    return types.int64(counter), code
-
-
-@intrinsic
-def arrived(typing_context, counter):
-    """counter[0] as other threads have left it."""
-
-    def code(context, builder, signature, args):
-        data = make_array(signature.args[0])(context, builder, args[0]).data
-        return builder.load_atomic(data, "acquire", align=8)
-
-    return types.int64(counter), code
-
-
-@intrinsic
-def pause(typing_context):
-    """Tell the core that this is a waiting loop, where it has a word for that."""
-
-    def code(context, builder, signature, args):
-        if _HAS_PAUSE:
-            kind = ir.FunctionType(ir.VoidType(), [])
-            builder.call(
-                cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse2.pause"), []
-            )
+        pointer = _place(context, builder, signature, args)
+        builder.store_atomic(args[2], pointer, "release", align=8)
         return context.get_dummy_value()
 
-    return types.void(), code
+    return types.void(flags, types.int64, types.int64), code
+
+
+@intrinsic
+def published(typing_context, flags, index):
+    """flags[index] as another thread has left it, and all that it had written before."""
+
+    def code(context, builder, signature, args):
+        return builder.load_atomic(_place(context, builder, signature, args), "acquire", align=8)
+
+    return types.int64(flags, types.int64), code
+
+
+def _place(context, builder, signature, args):
+    data = make_array(signature.args[0])(context, builder, args[0]).data
+    return builder.gep(data, [args[1]])
 
 
 @intrinsic
@@ -96,32 +87,41 @@ class Team(NamedTuple):
 
     rank: int
     size: int
-    counter: np.ndarray  # how often a worker has come to `wait`, one integer for all
+    flags: np.ndarray  # for each worker a line to count its waits in, and one for each round;
+    # the last line says that somebody will not come any more
 
     def wait(self):
         """Go on when all workers have come here."""
-        if self.size > 1:
-            goal = (arrive(self.counter) // self.size + 1) * self.size
-            spins, come = 0, arrived(self.counter)
-            while come < goal and come < FREE:
+        if self.size == 1:
+            return
+        room = self.flags.size // self.size // LINE * LINE
+        home = self.rank * room
+        turn = self.flags[home] + 1
+        self.flags[home] = turn
+        step, line = 1, LINE
+        while step < self.size:
+            publish(self.flags, (self.rank + step) % self.size * room + line, turn)
+            spins = 0
+            while published(self.flags, home + line) < turn:
                 spins += 1
-                come = arrived(self.counter)
-                if spins < SPINS:
-                    pause()
-                else:
+                if spins >= SPINS:
+                    if published(self.flags, self.flags.size - 1):
+                        return
                     offer_core()
+            step, line = 2 * step, line + LINE
 
     def portion(self, count):
         """Which of so many things are this worker's: from where to where."""
         return self.rank * count // self.size, (self.rank + 1) * count // self.size
 
 
-def _counter() -> np.ndarray:
-    """A counter with cache lines of its own: nothing that is only read may lie next to it."""
-    return np.zeros(64, np.int64)[32:33]
+def _flags(size: int) -> np.ndarray:
+    """Zeros, with cache lines of their own."""
+    lines = size * (1 + (size - 1).bit_length()) + 1
+    return np.zeros((lines + 2) * LINE, np.int64)[LINE:-LINE]
 
 
-ALONE = Team(0, 1, _counter())
+ALONE = Team(0, 1, _flags(1))
 
 
 class Threads:
@@ -136,12 +136,12 @@ class Threads:
         size = self.size if size is None else min(size, self.size)
         if size == 1 or self._others is None:
             return [work(ALONE)]
-        counter = _counter()
-        others = [self._others.submit(work, Team(k, size, counter)) for k in range(1, size)]
+        flags = _flags(size)
+        others = [self._others.submit(work, Team(k, size, flags)) for k in range(1, size)]
         try:
-            return [work(Team(0, size, counter)), *(other.result() for other in others)]
+            return [work(Team(0, size, flags)), *(other.result() for other in others)]
         except BaseException:
-            counter[0] = FREE  # nobody waits any more for who does not come
+            flags[-1] = 1  # nobody waits any more for who does not come
             for other in others:
                 other.exception()
             raise

@@ -43,9 +43,9 @@ class Batch(NamedTuple):
         """A worker's part of <x_i, w> for the batch that starts at `start`."""
         first, last = team.portion(examples.size)
         for k in range(start, start + self.size):
-            rows.expect(order, k)
-            if k + ROWS_AHEAD < order.size:
+            if k + 2 * ROWS_AHEAD < order.size:
                 ahead = order[k + ROWS_AHEAD]
+                rows.hint(order[k + 2 * ROWS_AHEAD], ahead)
                 if first <= ahead < last:  # fetched by another, it would have to come back
                     prefetch(examples, ahead)
             self.products[team.rank, k - start] = rows.dot(order[k], w)

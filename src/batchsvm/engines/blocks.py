@@ -82,9 +82,10 @@ def sdca_blocks(dual, team, rows, w, exchange, sampler, watch, theta, iterations
             slack = watch.slack(seen, violation)
             for k in range(start + position, start + min(position + share, active)):
                 i = order[k]
-                rows.expect(order, k)
-                if k + ROWS_AHEAD < order.size:
-                    prefetch(examples, order[k + ROWS_AHEAD])
+                if k + 2 * ROWS_AHEAD < order.size:
+                    ahead = order[k + ROWS_AHEAD]
+                    rows.hint(order[k + 2 * ROWS_AHEAD], ahead)
+                    prefetch(examples, ahead)
                 a = dual.response(i, rows.dot(i, local))
                 alpha, new = examples[i].alpha, dual.step(i, a, 1.0)
                 change = new - alpha

@@ -23,9 +23,10 @@ def sdca_serial(dual, rows, w, sampler, watch, averaging, iterations, target):
             start = 0
         averaging.observe(1.0)
         i = order[start]
-        rows.expect(order, start)
-        if start + ROWS_AHEAD < order.size:
-            prefetch(examples, order[start + ROWS_AHEAD])
+        if start + 2 * ROWS_AHEAD < order.size:
+            ahead = order[start + ROWS_AHEAD]
+            rows.hint(order[start + 2 * ROWS_AHEAD], ahead)
+            prefetch(examples, ahead)
         a, slack = dual.response(i, rows.dot(i, w)), watch.slack(seen, violation)
         alpha, q = examples[i].alpha, dual.curvature(i, 1.0)
         new = dual.loss.dual_step(alpha, a, q)

@@ -11,8 +11,8 @@ tells the rules apart is beta, the price of that:
     Naive       beta = 1: the serial step (eq. (alphai), Section 4.1).  May fail for b > 1.
     Safe        beta = beta_b (Section 4.2): guaranteed by Theorem 2.
     Guarded     beta = 1, doubled after each epoch in which D rose by less than half of what
-                the steps promised one by one, up to b, which no beta_b exceeds, and halved
-                again: what "auto" takes for small batches, which seldom fail.
+                the steps promised one by one, up to b, which no beta_b exceeds: what "auto"
+                takes for small batches, which seldom fail.
     Aggressive  beta adapts between 1 and beta_b (Algorithm 2, Section 4.3); a step that
                 would not raise D is refused.
     Blocks      serial steps on blocks of rows side by side (`blocks.py`).
@@ -99,7 +99,7 @@ class Safe(DualMethod):
 @dataclass(frozen=True)
 class Guarded(DualMethod):
     """Naive steps, made shorter by half after each epoch in which D rose by less than half of
-    what they promised one by one, and longer again when it rises as promised."""
+    what they promised one by one."""
 
     name: ClassVar[str] = "guarded"
     skips_in_batches: ClassVar[bool] = True

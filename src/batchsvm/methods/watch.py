@@ -29,9 +29,9 @@ RECHECK = 0.1
 # Slack, in mean violations; in the first epoch, when w is still far off, it is more.
 SLACK = 2.0
 FIRST_SLACK = 8.0
-# Rows alike enough that D rises by less than half of what the steps promise one by one do
-# better with steps half as long; by almost all of it, with steps twice as long.
-TOO_LITTLE, ALMOST_ALL = 0.5, 0.95
+# Where D rises by less than this part of what the steps promise one by one, the rows are so
+# much alike that steps half as long do better.
+LEAST_KEPT = 0.5
 SEEN, GAP, VIOLATION, RISE, PROMISE = 0, 1, 2, 3, 4  # what a worker sums up
 _SLACK, _RECHECK, _KEPT = 0, 1, 2
 
@@ -78,11 +78,7 @@ class Watch(NamedTuple):
 
     def next_beta(self, beta, most):
         """beta of the next epoch, by how the last one kept its promise."""
-        if self.levels[_KEPT] < TOO_LITTLE:
-            return min(2.0 * beta, most)
-        if self.levels[_KEPT] > ALMOST_ALL:
-            return max(0.5 * beta, 1.0)
-        return beta
+        return min(2.0 * beta, most) if self.levels[_KEPT] < LEAST_KEPT else beta
 
     def judge(self, target):
         """End an epoch.  The target is reached if the gap over the rows that took part is at
