@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import settings
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.preprocessing import StandardScaler
 
 from batchsvm import inputs
 from batchsvm.losses import LOSSES
@@ -63,3 +65,21 @@ def loss_name(request):
 @pytest.fixture(params=list(FORMATS))
 def form(request):
     return FORMATS[request.param]
+
+
+@pytest.fixture(scope="session")
+def iris():
+    X, y = load_iris(return_X_y=True)
+    return StandardScaler().fit_transform(X), y
+
+
+@pytest.fixture(scope="session")
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return StandardScaler().fit_transform(X), y
+
+
+@pytest.fixture(scope="session")
+def diabetes():
+    X, y = load_diabetes(return_X_y=True)
+    return StandardScaler().fit_transform(X), y

@@ -14,40 +14,20 @@ import scipy.sparse as sp
 import sklearn
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
+from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC, LinearSVR
 
 import batchsvm
-from batchsvm import BatchSVC, BatchSVCCV, BatchSVR, losses, methods
+from batchsvm import BatchSVC, BatchSVR, losses, methods
 
 # Older ones read polars' values, and need an interface for its names that polars has dropped.
 READS_POLARS = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
 CLASSIFICATION = ["hinge", "smoothed_hinge", "squared_hinge", "logistic"]
 REGRESSION = ["epsilon_insensitive", "absolute", "quantile", "huber"]
-
-
-@pytest.fixture(scope="module")
-def iris():
-    X, y = load_iris(return_X_y=True)
-    return StandardScaler().fit_transform(X), y
-
-
-@pytest.fixture(scope="module")
-def cancer():
-    X, y = load_breast_cancer(return_X_y=True)
-    return StandardScaler().fit_transform(X), y
-
-
-@pytest.fixture(scope="module")
-def diabetes():
-    X, y = load_diabetes(return_X_y=True)
-    return StandardScaler().fit_transform(X), y
 
 
 # The same problem as scikit-learn's
@@ -370,153 +350,6 @@ def test_importing_the_package_does_not_import_scikit_learn():
         _ = batchsvm.BatchSVX
 
 
-# Cross-validation
-
-
-def test_cv_chooses_the_lam_with_the_best_score(cancer):
-    X, y = cancer
-    lams = [1e-4, 10.0, 1e-2, 1.0]
-    model = BatchSVCCV(lams, cv=3, random_state=0).fit(X, y)
-    assert list(model.lams_) == [10.0, 1.0, 1e-2, 1e-4]
-    assert model.scores_.shape == model.gaps_.shape == (3, 4)
-    assert (model.gaps_ <= model.tol).all()
-    assert model.lam_ == model.lams_[model.scores_.mean(axis=0).argmax()]
-    by_hand = GridSearchCV(BatchSVC(random_state=0), {"lam": lams}, cv=3).fit(X, y)
-    means = dict(zip(lams, by_hand.cv_results_["mean_test_score"], strict=True))
-    for lam, mean in zip(model.lams_, model.scores_.mean(axis=0), strict=True):
-        assert mean == pytest.approx(means[lam], abs=0.02)
-    refit = BatchSVC(lam=model.lam_, random_state=0).fit(X, y)
-    np.testing.assert_array_equal(model.coef_, refit.coef_)
-
-
-def test_cv_grid_scoring_groups_and_threads(iris):
-    X, y = iris
-    groups = np.arange(150) % 4
-    options = {"lams": 4, "cv": GroupKFold(4), "scoring": "neg_log_loss", "loss": "logistic"}
-    one = BatchSVCCV(**options, random_state=0).fit(X, y, groups=groups)
-    two = BatchSVCCV(**options, random_state=0, n_jobs=2).fit(X, y, groups=groups)
-    np.testing.assert_array_equal(one.scores_, two.scores_)
-    np.testing.assert_allclose(1 / (one.lams_ * 150), np.geomspace(1e-3, 1e2, 4))
-    assert (one.scores_ < 0).all()
-    calls = []
-    weights = np.ones(150)
-    BatchSVCCV([0.1], cv=3, scoring=lambda model, X, y: calls.append(len(y)) or 1.0).fit(
-        X, y, sample_weight=weights
-    )
-    assert calls == [50, 50, 50]
-
-
-def test_cv_weights_count_in_scores_too(iris):
-    X, y = iris
-    wrong = np.where(np.arange(150) % 10 == 0, (y + 1) % 3, y)
-    weights = np.where(np.arange(150) % 10 == 0, 0.0, 1.0)
-    model = BatchSVCCV([0.01], cv=3, random_state=0).fit(X, wrong, sample_weight=weights)
-    unweighted = BatchSVCCV([0.01], cv=3, random_state=0).fit(X, wrong)
-    assert model.scores_.mean() > unweighted.scores_.mean() + 0.05
-
-
-# Paths
-
-
-@pytest.mark.parametrize("intercept", [None, "penalised", "free"])
-def test_path_is_certified_at_every_point_and_in_the_order_asked(intercept, cancer):
-    X, y = cancer
-    lams = [0.01, 1.0, 0.1]
-    path = batchsvm.path(X, y, lams, intercept=intercept, tol=1e-4, random_state=0)
-    assert list(path.lams) == lams
-    assert path.coefs.shape == (3, 30)
-    assert path.intercepts.shape == (3,)
-    assert bool(path.intercepts.any()) == (intercept is not None)
-    for lam, model, certificate in zip(lams, path.models, path.certificates, strict=True):
-        assert certificate.relative_gap <= 1e-4
-        cold = batchsvm.fit(X, y, lam=lam, tol=1e-4, random_state=0)
-        if intercept is None:
-            assert batchsvm.certify(X, y, model.coef, model.solution.alpha, lam=lam) == certificate
-            assert abs(cold.certificate.primal - certificate.primal) <= 2e-4
-    assert len(str(path).splitlines()) == 4
-
-
-def test_path_is_warm(cancer):
-    X, y = cancer
-    lams = np.geomspace(1e-1, 1e-4, 6)
-    path = batchsvm.path(X, y, lams, random_state=0)
-    warm = sum(model.solution.history.epoch[-1] for model in path.models)
-    cold = sum(batchsvm.fit(X, y, lam=lam, random_state=0).history.epoch[-1] for lam in lams)
-    assert warm < 0.7 * cold
-
-
-@pytest.mark.parametrize("lams", [[], [0.1, -1.0], [0.0], "x", [np.nan]])
-def test_path_refuses_bad_lams(lams):
-    with pytest.raises(ValueError, match="lams must"):
-        batchsvm.path([[1.0], [2.0]], [0, 1], lams)
-
-
-# Errors
-
-
-@pytest.mark.parametrize(
-    ("parameters", "sentence"),
-    [
-        ({"loss": "hing"}, "loss must be one of 'hinge'.* not 'hing'; did you mean 'hinge'"),
-        ({"loss": "huber"}, "loss must be one of 'hinge', 'smoothed_hinge'.* not 'huber'"),
-        ({"loss": losses.Huber()}, "loss must be one for classification, not Huber"),
-        ({"lam": 1.0, "C": 2.0}, "lam and C must not both be given, but lam is 1.0 and C is 2.0"),
-        ({"lam": -1.0}, "lam must be a finite positive number, not -1.0"),
-        ({"C": 0}, "C must be a finite positive number, not 0"),
-        ({"method": "sgd"}, "method must be one of 'auto'"),
-        ({"batch_size": 0}, "batch_size must be 'auto' or an integer from 1"),
-        ({"batch_size": 10**6}, "batch_size must be 'auto' or an integer from 1 to n = 150"),
-        ({"tol": -1}, "tol must be a finite number that is not negative, not -1"),
-        ({"max_epochs": 0}, "max_epochs must be a finite positive number, not 0"),
-        ({"fit_intercept": "yes"}, "fit_intercept must be one of True, False, not 'yes'"),
-        ({"intercept": "none"}, "intercept must be one of 'penalised', 'free', not 'none'"),
-        ({"intercept_scaling": 0.0}, "intercept_scaling must be a finite positive number"),
-        ({"class_weight": "even"}, "class_weight must be one of 'balanced', not 'even'"),
-        ({"class_weight": [1, 2]}, "class_weight must be None, 'balanced' or a dict"),
-        ({"class_weight": {0: -1.0}}, "class_weight of 0 must be"),
-        ({"warm_start": 3}, "warm_start must be one of True, False, not 3"),
-        ({"n_jobs": 0}, "n_jobs must be a positive integer"),
-        ({"random_state": "x"}, "random_state must be None, an integer"),
-        ({"verbose": -1}, "verbose must be 0 for silence"),
-    ],
-)
-def test_one_sentence_for_a_bad_parameter(parameters, sentence, iris):
-    with pytest.raises(ValueError, match=sentence):
-        BatchSVC(**parameters).fit(*iris)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "sentence"),
-    [
-        ({"loss": "hinge"}, "loss must be one of 'absolute', 'epsilon_insensitive'"),
-        ({"epsilon": -0.1}, "epsilon must be a number >= 0, or None, not -0.1"),
-        ({"loss": "quantile", "quantile": 1.0}, "quantile must be strictly between 0 and 1"),
-        ({"loss": "huber", "epsilon": 0}, "delta of loss Huber must be a positive number"),
-    ],
-)
-def test_one_sentence_for_a_bad_parameter_of_regression(parameters, sentence, diabetes):
-    with pytest.raises(ValueError, match=sentence):
-        BatchSVR(**parameters).fit(*diabetes)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "sentence"),
-    [
-        ({"lams": 0}, "lams must be a positive integer"),
-        ({"lams": [1.0, 0.0]}, "lams must hold"),
-        ({"scoring": "acuracy"}, "scoring must be a callable, None, or a name"),
-    ],
-)
-def test_one_sentence_for_a_bad_parameter_of_cross_validation(parameters, sentence, iris):
-    with pytest.raises(ValueError, match=sentence):
-        BatchSVCCV(**parameters).fit(*iris)
-
-
-def test_regression_targets_are_no_classes(diabetes):
-    with pytest.raises(ValueError, match="Unknown label type"):
-        BatchSVC().fit(diabetes[0], diabetes[1] + 0.5)
-
-
 def test_loss_parameters_reach_the_loss(diabetes):
     X, y = diabetes
     for model, loss in [
@@ -529,11 +362,3 @@ def test_loss_parameters_reach_the_loss(diabetes):
         np.testing.assert_array_equal(by_name.coef_, by_object.coef_)
     high = BatchSVR("quantile", quantile=0.9, lam=1e-4, intercept="free", random_state=0).fit(X, y)
     assert 0.87 < (y <= high.predict(X)).mean() < 0.93
-
-
-def test_cv_warns_of_its_folds_and_of_the_last_fit(cancer):
-    with pytest.warns(ConvergenceWarning) as caught:
-        BatchSVCCV([1e-5], cv=3, max_epochs=1, random_state=0).fit(*cancer)
-    assert "3 of 3 points of the cross-validation stopped above tol" in str(caught[0].message)
-    assert "max_epochs was reached" in str(caught[-1].message)
-    assert all(record.filename == __file__ for record in caught)

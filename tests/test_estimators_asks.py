@@ -12,19 +12,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.calibration import calibration_curve
-from sklearn.datasets import load_breast_cancer, load_iris, make_classification
+from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import StandardScaler
 
 import batchsvm
 from batchsvm import BatchSVC, BatchSVR, intercept
 from conftest import csr
-
-
-@pytest.fixture(scope="module")
-def cancer():
-    X, y = load_breast_cancer(return_X_y=True)
-    return StandardScaler().fit_transform(X), y
 
 
 def objective(model, X, y):

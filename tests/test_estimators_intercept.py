@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.datasets import load_diabetes, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, QuantileRegressor
 from sklearn.preprocessing import StandardScaler
@@ -23,13 +23,6 @@ from batchsvm.matrix import Matrix
 from batchsvm.rows import CSR, Biased, Dense, row_block
 from batchsvm.spectral import measure_sigma2
 from conftest import FORMATS, csr, toy
-
-
-@pytest.fixture(scope="module")
-def cancer():
-    X, y = load_breast_cancer(return_X_y=True)
-    return StandardScaler().fit_transform(X), y
-
 
 # The virtual column
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_iris
 from sklearn.model_selection import GridSearchCV
-from sklearn.preprocessing import StandardScaler
 
 from batchsvm import BatchSVC, BatchSVCCV, BatchSVR
 from batchsvm.estimators.watching import GapBar
@@ -16,12 +15,6 @@ try:
 except ImportError:
     callback = None
 needs_callbacks = pytest.mark.skipif(callback is None, reason="needs scikit-learn 1.9")
-
-
-@pytest.fixture(scope="module")
-def cancer():
-    X, y = load_breast_cancer(return_X_y=True)
-    return StandardScaler().fit_transform(X), y
 
 
 class Recorder:
