@@ -13,6 +13,7 @@ from statistics import median
 from typing import NamedTuple
 
 GOALS = (1e-3, 1e-4, 1e-5, 1e-6)
+LEFT_BEHIND = 10.0  # times the seconds in which another peer got as far
 
 
 class Entry(NamedTuple):
@@ -70,6 +71,22 @@ def is_over(fits: list[dict], rounds: int) -> bool:
     failed = any(fit["outcome"] != "fitted" for fit in fits)
     done = len(fits) == rounds and all(fit["suboptimality"] <= min(GOALS) for fit in fits)
     return failed or done
+
+
+def is_left_behind(rows: list[dict], fits: list[dict], ours: str = "batchsvm") -> bool:
+    """Whether a peer has got as far as these fits, at one of its settings, in a tenth of the
+    time: going on would take long and could change nothing that is compared."""
+    seconds = median(fit["seconds"] for fit in fits)
+    error = median(fit["suboptimality"] for fit in fits)
+    settings: dict[tuple, list[dict]] = {}
+    for row in rows:
+        if not row["goal"] and row["outcome"] == "fitted" and row["solver"] != ours:
+            settings.setdefault((entry_of(row), row["knob"]), []).append(row)
+    return any(
+        LEFT_BEHIND * median(row["seconds"] for row in others) < seconds
+        for others in settings.values()
+        if median(row["suboptimality"] for row in others) <= error
+    )
 
 
 def times(rows: list[dict], goal: float, ours: str = "batchsvm") -> dict[Entry, Time]:

@@ -21,7 +21,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from threadpoolctl import threadpool_limits
 
 from benchmarks.client import Client, SolverError, TooSlowError
-from benchmarks.judging import GOALS, Entry, along, entry_of, is_over, loosest
+from benchmarks.judging import GOALS, Entry, along, entry_of, is_left_behind, is_over, loosest
 from benchmarks.peers.registry import Peer
 from benchmarks.sets import Set, load, objective, optimum
 
@@ -42,8 +42,8 @@ def entries_of(peers: list[Peer], threads: list[int]) -> list[Entry]:
 def climb(entries: list[Entry], knobs: dict[str, tuple[float, ...]], rounds: int, fit: Fit):
     """Rows of everyone's way along the settings, in turn.
 
-    An entry stops when it has reached the last goal with every seed, or with the first fit
-    that fails or takes too long.
+    An entry stops when it has reached the last goal with every seed, when it is left behind,
+    or with the first fit that fails or takes too long.
     """
     rows: list[dict] = []
     running, order = list(entries), Random(0)
@@ -54,10 +54,11 @@ def climb(entries: list[Entry], knobs: dict[str, tuple[float, ...]], rounds: int
                 rows.append(fit(entry, knobs[entry.solver][step], seed, ""))
                 if rows[-1]["outcome"] != "fitted":
                     running.remove(entry)
+        latest = {entry: along(rows, entry)[knobs[entry.solver][step]] for entry in running}
         running = [
             entry
-            for entry in running
-            if not is_over(along(rows, entry)[knobs[entry.solver][step]], rounds)
+            for entry, fits in latest.items()
+            if not is_over(fits, rounds) and not is_left_behind(rows, fits)
         ]
     return rows
 

@@ -21,7 +21,9 @@ been warmed up; the seconds are of the fit alone, ours with its checks, plan and
 that take the data in a format of their own get it beforehand. Sub-optimality is computed outside
 the solver from the w that it returned, against an optimum certified to 1e-8. Solvers take turns, so
 that noise hits all alike. The setting of each solver is the loosest that reaches the goal with
-every seed; times are medians over the rounds, and so are ratios, which are taken round by round.
+every seed; times are medians over the rounds, and so are ratios, which are taken round by round. A
+solver goes on to tighter settings until one takes ten times as long as another peer took to get as
+far, or longer than the time allowed.
 """
 
 
@@ -104,8 +106,8 @@ def race(folder: Path) -> str:
         text.append(table(["solver", *(f"to {power(goal)}" for goal in GOALS)], cells))
     text.append(
         "In brackets, how many times faster than the best peer, and the setting. A dash: no setting"
-        " reached the goal in the time allowed; *missed*: rounds of the race itself that fell short"
-        " of it (some solvers differ from run to run with the same seed).\n\n"
+        " that it was tried at reached the goal; *missed*: rounds of the race itself that fell"
+        " short of it (some solvers differ from run to run with the same seed).\n\n"
         "Raw numbers: [race.csv](race.csv).\n"
     )
     return "\n".join(text)

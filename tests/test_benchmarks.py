@@ -337,3 +337,28 @@ def test_scaling_runs_where_there_is_neither_rich_nor_matplotlib():
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [fit["n_jobs"] for fit in rows] == [1, 2]
     assert all(fit["gap"] <= 1e-3 for fit in rows)
+
+
+def test_a_solver_that_is_ten_times_slower_than_another_peer_does_not_go_on():
+    def fit(solver, knob, seconds, error):
+        return {
+            "set": "a", "solver": solver, "threads": 1, "knob": knob, "seed": 0, "goal": "",
+            "seconds": seconds, "suboptimality": error, "outcome": "fitted",
+        }  # fmt: skip
+
+    rows = [fit("fast", 1, 0.1, 1e-2), fit("fast", 2, 0.2, 1e-4), fit("batchsvm", 1, 0.001, 1e-9)]
+    slow = [fit("slow", 1, 1.9, 1e-3)]
+    assert not judging.is_left_behind(rows + slow, slow)  # 0.2 s to get as far, and ours is no peer
+    slow = [fit("slow", 1, 2.1, 1e-3)]
+    assert judging.is_left_behind(rows + slow, slow)
+    better = [fit("slow", 1, 2.1, 1e-5)]
+    assert not judging.is_left_behind(rows + better, better)  # nobody has got so far yet
+    calls = []
+
+    def run(entry, knob, seed, goal):
+        calls.append((entry.solver, knob))
+        return fit(entry.solver, knob, 5.0 if entry.solver == "slow" else 0.1, 0.1 / knob)
+
+    knobs = {"slow": (1, 2, 3), "fast": (1, 2, 3)}
+    climb([Entry("slow", 1), Entry("fast", 1)], knobs, 1, run)
+    assert sorted(calls) == [("fast", 1), ("fast", 2), ("fast", 3), ("slow", 1)]
