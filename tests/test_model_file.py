@@ -12,11 +12,12 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import SGDClassifier
 from sklearn.svm import LinearSVC
 
 import batchsvm
-from batchsvm import ModelFileError, container
+from batchsvm import BatchSVC, BatchSVR, ModelFileError, container
 from batchsvm.losses import LOSSES
 from batchsvm.methods import Aggressive, Pegasos
 from batchsvm.model_codec import HISTORY_FIELDS
@@ -245,3 +246,29 @@ def test_a_save_that_is_killed_leaves_the_old_model_whole(tmp_path):
         assert killed.returncode == -signal.SIGKILL
         assert path.read_bytes() == before
         batchsvm.load(path)
+
+
+def test_our_estimators_are_saved_with_what_certifies_them(tmp_path, iris, diabetes):
+    X, y = iris
+    two = y < 2
+    for estimator, data, target in [
+        (BatchSVC(lam=0.01, intercept_scaling=2.0, random_state=0), X, y),
+        (BatchSVC("logistic", lam=0.01, fit_intercept=False, random_state=0), X[two], y[two]),
+        (BatchSVR("huber", epsilon=3.0, lam=0.1, random_state=0), *diabetes),
+    ]:
+        estimator.fit(data, target).save(tmp_path / "model", target)
+        model = batchsvm.load(tmp_path / "model")
+        np.testing.assert_array_equal(model.predict(data), estimator.predict(data))
+        assert model.loss == estimator.loss_
+        found = certify_model(model, data, target)
+        known = estimator.certificate_
+        known = [known] if isinstance(known, batchsvm.Certificate) else list(known)
+        assert found == known
+    free = BatchSVC(lam=0.01, intercept="free", random_state=0).fit(X[two], y[two])
+    free.save(tmp_path / "model")
+    model = batchsvm.load(tmp_path / "model")
+    assert model.certificates == (free.certificate_,)
+    with pytest.raises(ValueError, match="holds no dual point"):
+        certify_model(model, X[two], y[two])
+    with pytest.raises(NotFittedError):
+        BatchSVC().save(tmp_path / "model")

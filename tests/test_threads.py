@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import batchsvm
-from batchsvm import layout, matrix
+from batchsvm import BatchSVC, layout, matrix
 from batchsvm.compiled import Kernel
 from batchsvm.data_inputs import read_matrix
 from batchsvm.methods import METHODS, Blocks, Guarded
@@ -205,3 +205,14 @@ def test_what_does_not_go_with_blocks(arguments, message):
     X, y = toy("hinge")
     with pytest.raises(ValueError, match=message):
         batchsvm.fit(X, y, lam=LAM, **arguments)
+
+
+def test_predictions_are_the_same_on_any_number_of_threads():
+    X, y = wide()
+    estimator = BatchSVC(random_state=0).fit(X, y)
+    one = estimator.decision_function(X)
+    three = estimator.set_params(n_jobs=3).decision_function(X)
+    np.testing.assert_allclose(three, one, rtol=1e-12, atol=1e-14)
+    model = batchsvm.model.model_of_estimator(estimator)
+    np.testing.assert_allclose(model.decision_function(X, n_jobs=3), one, rtol=1e-12, atol=1e-14)
+    np.testing.assert_array_equal(model.predict(X, n_jobs=3), estimator.predict(X))

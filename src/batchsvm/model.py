@@ -14,9 +14,11 @@ import numpy as np
 
 from batchsvm.certificate import Certificate
 from batchsvm.fingerprint import Fingerprint, labels_digest
+from batchsvm.inputs import read_jobs
 from batchsvm.losses import LOSSES, Loss
 from batchsvm.model_codec import HISTORY_FIELDS, read_fields, write_model
 from batchsvm.planning import Plan
+from batchsvm.scores import scores
 
 
 def library_version() -> str:
@@ -85,7 +87,7 @@ class Model:
         """The certificate with the largest gap."""
         return max(self.certificates, key=lambda c: c.relative_gap, default=None)
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any, n_jobs: int | None = 1) -> np.ndarray:
         """<coef, x> + intercept for each row: shape (n,), or (n, k) for more than two classes."""
         shape = np.shape(X)
         if len(shape) != 2 or shape[1] != self.n_features:
@@ -93,18 +95,21 @@ class Model:
                 f"X must have {self.n_features:,} columns, as the training data had, not shape"
                 f" {shape}"
             )
-        scores = np.asarray(X @ self.coef.T) + self.intercept
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+        found = scores(X, self.coef, self.intercept, read_jobs(n_jobs))
+        return found[:, 0] if found.shape[1] == 1 else found
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any, n_jobs: int | None = 1) -> np.ndarray:
         """Labels, or numbers for a regressor."""
-        scores = self.decision_function(X)
+        return self.chosen(self.decision_function(X, n_jobs))
+
+    def chosen(self, found: np.ndarray) -> np.ndarray:
+        """The predictions that decision values stand for."""
         if self.classes is None:
-            return scores
+            return found
         if self.classes.size == 1:
-            return np.full(scores.shape[0], self.classes[0])
-        chosen = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)
-        return self.classes[chosen]
+            return np.full(found.shape[0], self.classes[0])
+        best = found.argmax(axis=1) if found.ndim == 2 else (found > 0).astype(int)
+        return self.classes[best]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a model file; an old file is replaced at once or not at all."""
@@ -153,6 +158,7 @@ def model_of_estimator(estimator: Any, y: Any = None) -> Model:
     lam = getattr(estimator, "lam_", getattr(estimator, "lam", None))
     plan = getattr(estimator, "plan_", None)
     rows = plan.n if isinstance(plan, Plan) else 0
+    certificates = tuple(c for c in certificates if isinstance(c, Certificate))
     return Model(
         coef=coef.copy(),
         intercept=np.broadcast_to(intercept.ravel(), coef.shape[:1]).copy(),
@@ -163,9 +169,27 @@ def model_of_estimator(estimator: Any, y: Any = None) -> Model:
         trained_on=Fingerprint(
             rows if y is None else len(y), coef.shape[1], None if y is None else labels_digest(y)
         ),
-        certificates=tuple(c for c in certificates if isinstance(c, Certificate)),
+        certificates=certificates,
+        **(_proof_of(estimator) if certificates else {}),
         plan=plan if isinstance(plan, Plan) else None,
     )
+
+
+def _proof_of(estimator: Any) -> dict[str, Any]:
+    """What one of our estimators knows beside its certificates: how to compute them again.
+
+    A free intercept has a dual of its own, which its certificate answers for, not the file.
+    """
+    histories = estimator.history_
+    histories = histories if isinstance(histories, tuple) else (histories,)
+    known: dict[str, Any] = {"history": tuple(history_of(history) for history in histories)}
+    penalised = estimator.intercept == "penalised"
+    if penalised or not estimator.fit_intercept:
+        known["alpha"] = np.atleast_2d(estimator.dual_coef_).copy()
+        known["intercept_scaling"] = (
+            float(estimator.intercept_scaling) if estimator.fit_intercept else 0.0
+        )
+    return known
 
 
 def name_of_loss(loss: Any) -> str:

@@ -24,9 +24,10 @@ Example:
 @click.argument("data", type=opt.DATA)
 @click.argument("out", type=opt.DATA, required=False)
 @click.option("--scores", is_flag=True, help="Decision values instead of labels.")
+@click.option("--jobs", type=int, default=1, show_default=True, help="Threads; -1 is all cores.")
 @opt.reading
 @opt.as_json
-def predict(model: str, data: str, out: str | None, scores: bool, as_json: bool,
+def predict(model: str, data: str, out: str | None, scores: bool, jobs: int, as_json: bool,
             **reading: Any) -> None:  # fmt: skip
     """Predict the rows of DATA with MODEL, one line a row, into OUT or onto stdout.
 
@@ -36,8 +37,9 @@ def predict(model: str, data: str, out: str | None, scores: bool, as_json: bool,
 
     made = load_model(model)
     found = load(data, reading, labels_needed=False, columns=made.n_features)
-    predicted = made.predict(found.X)
-    values = made.decision_function(found.X) if scores else predicted
+    decided = made.decision_function(found.X, jobs)
+    predicted = made.chosen(decided)
+    values = decided if scores else predicted
     quality = _quality(made, predicted, found.y)
     if out:
         _write(out, values)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from batchsvm.estimators.outcome import gather_certificates, warn_of_shortfall
 from batchsvm.estimators.parameters import Settings
 from batchsvm.estimators.watching import CallbackSupportMixin
 from batchsvm.intercept import LinearModel
+from batchsvm.model import save
 from batchsvm.streaming import Stream
 
-CERTIFIED = ("certificate_", "history_", "plan_", "dual_coef_", "n_iter_", "lam_", "C_")
+CERTIFIED = ("certificate_", "history_", "plan_", "dual_coef_", "n_iter_", "loss_", "lam_", "C_")
 
 
 def _stack(vectors: list[np.ndarray]) -> np.ndarray:
@@ -28,6 +31,19 @@ class BatchLinear(CallbackSupportMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def save(self, path: str | os.PathLike[str], y: Any = None) -> None:
+        """Write a model file, which `batchsvm.load` reads without executing anything.
+
+        Parameters
+        ----------
+        path : path
+            Replaced at once: an interrupted save leaves the old file whole.
+        y : array, optional
+            The labels it was trained on, for the fingerprint.
+        """
+        check_is_fitted(self)
+        save(self, path, y)
 
     def _loss_parameters(self, name: str) -> dict[str, float]:
         """Parameters of the estimator that belong to the loss of this name."""
@@ -48,6 +64,7 @@ class BatchLinear(CallbackSupportMixin, BaseEstimator):
             "plan_": solutions[0].plan,
             "dual_coef_": _stack([solution.alpha for solution in solutions]),
             "n_iter_": max(int(np.ceil(history.epoch[-1])) for history in histories),
+            "loss_": solutions[0].loss,
             "lam_": lam,
             "C_": 1.0 / (lam * total),
         }

@@ -20,7 +20,7 @@ from batchsvm.estimators.parameters import (
     total_weight,
 )
 from batchsvm.estimators.streams import check_streams, take_chunk
-from batchsvm.estimators.training import read_data, read_rows, scores, train, warm
+from batchsvm.estimators.training import decide, read_data, train, warm
 from batchsvm.estimators.watching import Watch, with_callbacks
 from batchsvm.losses import Logistic
 
@@ -51,7 +51,7 @@ class LinearClassifier(ClassifierMixin, BatchLinear):
         ndarray of shape (n,) for two classes, else (n, n_classes)
         """
         check_is_fitted(self)
-        found = scores(read_rows(self, X), self.coef_, self.intercept_)
+        found = decide(self, X)
         return found.ravel() if found.shape[1] == 1 else found
 
     def predict(self, X: Any) -> np.ndarray:
@@ -189,7 +189,8 @@ class BatchSVC(LinearClassifier):
     warm_start : bool
         Start from the dual point of the fit before: row i from where row i was.
     n_jobs : int or None
-        Threads: for classes side by side, and within a fit.  -1 means all cores.
+        Threads: for classes side by side, within a fit, and for predictions from sparse data.
+        -1 means all cores.
     random_state : int, Generator, RandomState or None
     verbose : int
         1 shows a progress bar that measures the gap.
@@ -207,6 +208,7 @@ class BatchSVC(LinearClassifier):
         sigma^2, the table of batch sizes, and the reason for the one used.
     dual_coef_ : ndarray of shape (1, n) or (n_classes, n)
         alpha, the dual point that the certificate is about.
+    loss_ : loss object
     lam_, C_ : float
         What was used, either way.
     n_iter_ : int

@@ -12,7 +12,7 @@ from batchsvm import data_inputs, inputs
 from batchsvm.estimators.base import BatchLinear
 from batchsvm.estimators.parameters import read_seed, read_settings, total_weight
 from batchsvm.estimators.streams import check_streams, take_chunk
-from batchsvm.estimators.training import read_data, read_rows, scores, train, warm
+from batchsvm.estimators.training import decide, read_data, train, warm
 from batchsvm.estimators.watching import Watch, with_callbacks
 
 TASK = "regression"
@@ -69,6 +69,7 @@ class BatchSVR(RegressorMixin, BatchLinear):
         sigma^2, the table of batch sizes, and the reason for the one used.
     dual_coef_ : ndarray of shape (n,)
         alpha, the dual point that the certificate is about.
+    loss_ : loss object
     lam_, C_ : float
         What was used, either way.
     n_iter_ : int
@@ -218,7 +219,7 @@ class BatchSVR(RegressorMixin, BatchLinear):
         ndarray of shape (n,)
         """
         check_is_fitted(self)
-        return scores(read_rows(self, X), self.coef_, self.intercept_)
+        return decide(self, X)
 
 
 def _flat(attributes: dict[str, Any]) -> dict[str, Any]:

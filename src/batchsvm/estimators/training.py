@@ -11,8 +11,10 @@ from sklearn.utils.validation import validate_data
 
 from batchsvm.estimators.parameters import Settings
 from batchsvm.estimators.watching import Watch
+from batchsvm.inputs import read_jobs
 from batchsvm.intercept import LinearModel, fit_linear
 from batchsvm.losses import Loss
+from batchsvm.scores import scores
 from batchsvm.solution import Status
 
 FLOATS = [np.float64, np.float32]
@@ -30,16 +32,13 @@ def read_data(estimator: Any, X: Any, y: Any, **how: Any) -> tuple[Any, np.ndarr
     )  # fmt: skip
 
 
-def read_rows(estimator: Any, X: Any) -> Any:
-    """X for predictions."""
-    return validate_data(
+def decide(estimator: Any, X: Any) -> np.ndarray:
+    """X coef_' + intercept_, without a float64 copy of float32 data."""
+    X = validate_data(
         estimator, X, reset=False, accept_sparse="csr", accept_large_sparse=True, dtype=FLOATS
     )
-
-
-def scores(X: Any, coef: np.ndarray, intercept: Any) -> np.ndarray:
-    """X coef' + intercept, without a float64 copy of float32 data."""
-    return np.asarray(X @ coef.T.astype(X.dtype, copy=False)) + intercept
+    coef = estimator.coef_.astype(X.dtype, copy=False)
+    return scores(X, coef, estimator.intercept_, read_jobs(estimator.n_jobs))
 
 
 def in_parallel(call: Callable[[int], Any], count: int, jobs: int) -> list[Any]:
