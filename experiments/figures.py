@@ -35,12 +35,10 @@ def panel(axes: Axes, rows: list[dict], n: int, sigma2: float, title: str) -> No
         mine = [row for row in rows if row["method"] == method]
         found, missed = by_size(mine)
         colour, height = COLOURS[method], top * 1.6**shift
-        middle = [np.median(values) for values in found.values()]
-        axes.loglog(
-            list(found), middle, color=colour, marker=MARKERS[method], markersize=4, label=method
-        )
-        low, high = ([pick(values) for values in found.values()] for pick in (min, max))
-        axes.fill_between(list(found), low, high, color=colour, alpha=0.2, linewidth=0)
+        middle = [np.median(found.get(b, np.nan)) for b in sizes]  # a line breaks where b failed
+        axes.loglog(sizes, middle, color=colour, marker=MARKERS[method], markersize=4, label=method)
+        low, high = ([pick(found.get(b, [np.nan])) for b in sizes] for pick in (min, max))
+        axes.fill_between(sizes, low, high, color=colour, alpha=0.2, linewidth=0)
         for end, marker in (("failed", "x"), ("unfinished", "^")):
             at = [b for b, outcome in missed.items() if outcome == end]
             axes.plot(at, [height] * len(at), marker, color=colour, markersize=5, fillstyle="none")
@@ -124,12 +122,13 @@ def clock(folder: Path, spent: dict[tuple, float], names: tuple[str, ...]) -> No
     )
     threads = sorted({jobs for *_, jobs in spent})
     for axes, name in zip(grid.flat, names, strict=False):
+        sizes = sorted({b for data, _, b, _ in spent if data == name})
         for method in PAPER:
             for jobs in threads:
-                sizes = sorted(b for data, m, b, j in spent if (data, m, j) == (name, method, jobs))
-                if sizes:
+                found = [spent.get((name, method, b, jobs), np.nan) for b in sizes]
+                if not np.isnan(found).all():
                     axes.loglog(
-                        sizes, [spent[name, method, b, jobs] for b in sizes],
+                        sizes, found,
                         "-" if jobs == 1 else "--", color=COLOURS[method],
                         marker=MARKERS[method], markersize=4,
                         label=f"{method}, {jobs} thread{'s' * (jobs > 1)}",
@@ -137,7 +136,7 @@ def clock(folder: Path, spent: dict[tuple, float], names: tuple[str, ...]) -> No
         axes.set_title(name, fontsize=10)
         axes.set_xlabel("b")
         axes.set_ylabel("seconds to 0.001")
-        axes.legend(fontsize=7)
+        axes.legend(fontsize=7, handlelength=4)
     for axes in grid.flat[len(names) :]:
         axes.axis("off")
     save(figure, folder, "clock")
