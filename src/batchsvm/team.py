@@ -16,6 +16,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -137,14 +138,20 @@ class Threads:
         if size == 1 or self._others is None:
             return [work(ALONE)]
         flags = _flags(size)
-        others = [self._others.submit(work, Team(k, size, flags)) for k in range(1, size)]
+
+        def join(rank: int) -> T:
+            try:
+                return work(Team(rank, size, flags))
+            except BaseException:
+                flags[-1] = 1  # nobody waits any more for who does not come
+                raise
+
+        others = [self._others.submit(join, rank) for rank in range(1, size)]
         try:
-            return [work(Team(0, size, flags)), *(other.result() for other in others)]
-        except BaseException:
-            flags[-1] = 1  # nobody waits any more for who does not come
-            for other in others:
-                other.exception()
-            raise
+            first = join(0)
+        finally:
+            wait_for(others)
+        return [first, *(other.result() for other in others)]
 
     def close(self) -> None:
         if self._others is not None:
