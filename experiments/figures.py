@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import matplotlib
@@ -82,7 +83,7 @@ def losses(folder: Path, rows: list[dict], names: tuple[str, ...], sizes: tuple[
                     ]
                 )  # fmt: skip
                 axes.loglog(
-                    list(found), [np.median(values) for values in found.values()], line,
+                    sizes, [np.median(found.get(b, np.nan)) for b in sizes], line,
                     color=COLOURS[method], marker=MARKERS[method], markersize=3,
                     label=method if loss == "hinge" else None,
                 )  # fmt: skip
@@ -95,33 +96,34 @@ def losses(folder: Path, rows: list[dict], names: tuple[str, ...], sizes: tuple[
     save(figure, folder, "losses")
 
 
+def panels(names: Iterable[str]) -> Iterator[tuple[str, Axes]]:
+    """A panel of a new figure for each name, two beside each other; others stay empty."""
+    names = list(names)
+    across = min(2, len(names))
+    down = -(-len(names) // across)
+    _, grid = plt.subplots(
+        down, across, figsize=(5.2 * across, 4 * down), squeeze=False, constrained_layout=True
+    )
+    for axes in grid.flat[len(names) :]:
+        axes.axis("off")
+    return zip(names, grid.flat, strict=False)
+
+
 def figure1(
     folder: Path, name: str, rows: list[dict], facts: dict[str, tuple[int, float]], what: str
 ) -> None:
     """One panel a set; a cross or triangle above the curves: most runs did not get there."""
-    across = min(2, len(facts))
-    down = -(-len(facts) // across)
-    figure, grid = plt.subplots(
-        down, across, figsize=(5.2 * across, 4 * down), squeeze=False, constrained_layout=True
-    )
-    for axes, (data, (n, sigma2)) in zip(grid.flat, facts.items(), strict=False):
-        panel(axes, [row for row in rows if row["data"] == data], n, sigma2, data)
+    for data, axes in panels(facts):
+        panel(axes, [row for row in rows if row["data"] == data], *facts[data], data)
         axes.set_ylabel("iterations to 0.001")
-    for axes in grid.flat[len(facts) :]:
-        axes.axis("off")
-    figure.suptitle(what, fontsize=10)
-    save(figure, folder, name)
+    plt.gcf().suptitle(what, fontsize=10)
+    save(plt.gcf(), folder, name)
 
 
 def clock(folder: Path, spent: dict[tuple, float], names: tuple[str, ...]) -> None:
     """Seconds to the accuracy against b: one thread solid, more of them dashed."""
-    across = min(2, len(names))
-    down = -(-len(names) // across)
-    figure, grid = plt.subplots(
-        down, across, figsize=(5.2 * across, 4 * down), squeeze=False, constrained_layout=True
-    )
     threads = sorted({jobs for *_, jobs in spent})
-    for axes, name in zip(grid.flat, names, strict=False):
+    for name, axes in panels(names):
         sizes = sorted({b for data, _, b, _ in spent if data == name})
         for method in PAPER:
             for jobs in threads:
@@ -137,9 +139,7 @@ def clock(folder: Path, spent: dict[tuple, float], names: tuple[str, ...]) -> No
         axes.set_xlabel("b")
         axes.set_ylabel("seconds to 0.001")
         axes.legend(fontsize=7, handlelength=4)
-    for axes in grid.flat[len(names) :]:
-        axes.axis("off")
-    save(figure, folder, "clock")
+    save(plt.gcf(), folder, "clock")
 
 
 def figure2(folder: Path, paths: list[dict]) -> None:

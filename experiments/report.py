@@ -12,6 +12,7 @@ import numpy as np
 import batchsvm
 from experiments import claims, figures, sets
 from experiments.cells import ACCURACY, PAPER, STUCK, sigma2
+from experiments.clock import CLOCKED
 from experiments.machine import fingerprint
 
 LABEL = {"": "last iterate", "decay": "decaying average 0.9/0.1"}
@@ -189,8 +190,7 @@ def wall_clock(times: list[dict], m: claims.Medians) -> dict[tuple, float]:
 
 def clock_section(spent: dict[tuple, float], times: list[dict], study) -> str:
     """Time to the accuracy against b, on one thread and on several."""
-    methods = [method for method in PAPER if method != "naive"]
-    head = [f"{method}, {jobs}" for method in methods for jobs in study.clock_threads]
+    head = [f"{method}, {jobs}" for method in CLOCKED for jobs in study.clock_threads]
     lines = [
         "\n## Wall-clock time against b\n",
         "![Wall-clock time](clock.png)\n",
@@ -206,19 +206,15 @@ def clock_section(spent: dict[tuple, float], times: list[dict], study) -> str:
         lines += [f"\n**{name}**\n", "| b | " + " | ".join(head) + " |"]
         lines += ["| --- |" + " --- |" * len(head)]
         for b in sizes:
-            found = [spent.get((name, m, b, j), inf) for m in methods for j in study.clock_threads]
+            found = [spent.get((name, m, b, j), inf) for m in CLOCKED for j in study.clock_threads]
             lines.append(f"| {b:,} | " + " | ".join(milliseconds(value) for value in found) + " |")
     return "\n".join(lines)
 
 
 def milliseconds(seconds: float) -> str:
-    return (
-        "–"
-        if seconds == inf
-        else f"{1e3 * seconds:,.3g}"
-        if seconds < 1
-        else f"{1e3 * seconds:,.0f}"
-    )
+    if seconds == inf:
+        return "–"
+    return f"{1e3 * seconds:,.3g}" if seconds < 1 else f"{1e3 * seconds:,.0f}"
 
 
 def variations_tables(rows: list[dict], facts, study) -> str:

@@ -31,7 +31,7 @@ from rich.progress import (
 
 from experiments import sets
 from experiments.cells import PAPER, Cell, iterations_to_accuracy, trajectory
-from experiments.clock import seconds_an_iteration
+from experiments.clock import CLOCKED, seconds_an_iteration
 from experiments.machine import fingerprint, machine, versions
 from experiments.report import write_report
 
@@ -135,12 +135,11 @@ def computed_as(cell: Cell) -> Cell:
 
 
 def clock_tasks(study: Study) -> dict[str, tuple]:
-    """Wall-clock times, at every other power of two; with one size, naive costs what safe does."""
+    """Wall-clock times, at every other power of two."""
     return {
         f"clock/{name}/{method}/{b}": (seconds_an_iteration, (name, method, b, study.clock_threads))
         for name in study.sets
-        for method in PAPER
-        if method != "naive"
+        for method in CLOCKED
         for b in batch_sizes(sets.load(name).X.shape[0], study.largest_b)[::2]
     }
 

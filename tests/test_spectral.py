@@ -80,6 +80,10 @@ def test_an_estimate_is_close_and_claims_nothing():
     assert "sigma^2 about" in str(batchsvm.plan(X, sigma2=found))
 
 
+def test_an_estimate_of_rows_that_are_all_zero():
+    assert batchsvm.sigma2(sp.csr_array((20_000, 2000)), "estimate") == 1 / 20_000
+
+
 def test_a_larger_sample_is_closer():
     X = large(8000, 300)
     found = [batchsvm.sigma2(X, "sample", sampled_rows=m) for m in (100, 1000, 7999)]

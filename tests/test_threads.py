@@ -10,6 +10,7 @@ import batchsvm
 from batchsvm import BatchSVC, layout, matrix
 from batchsvm.compiled import Kernel
 from batchsvm.data_inputs import read_matrix
+from batchsvm.datasets import text
 from batchsvm.methods import METHODS, Blocks, Guarded
 from batchsvm.parts import split
 from batchsvm.team import Threads
@@ -116,6 +117,25 @@ def test_auto_takes_rows_much_alike_one_by_one():
     assert solution.batch_size == 1
     assert "much alike" in solution.plan.reason
     assert solution.status.converged
+
+
+def test_the_plan_names_the_threads_that_are_left_by_sigma2():
+    X, _ = wide()
+    with Threads(8) as threads:
+        found = layout.lay_out(read_matrix(X, threads), False, sigma2=1 / 20, lam_n=4.0)
+    assert (found.batch_size, found.workers) == (20, 5)
+    assert "are cut among 5 threads" in found.reason
+
+
+def test_guarded_steps_stay_long_while_they_keep_their_promise():
+    # Late in a run D rises by little beside the gap; that is no failure of the batches.
+    X, y = text(2000, 5000, 30)
+    serial, guarded = (
+        batchsvm.fit(X, y, lam=1e-4, method="guarded", batch_size=b, tol=1e-6, random_state=0)
+        for b in (1, 16)
+    )
+    assert np.all(guarded.history.beta == 1)
+    assert guarded.history.epoch[-1] < 1.5 * serial.history.epoch[-1]
 
 
 def identical_rows(n=64):

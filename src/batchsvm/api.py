@@ -85,8 +85,8 @@ def fit(
         blocks on several, aggressive for a batch size that was asked for.
     batch_size : int or "auto"
         From 1 to n.  "auto" with method "auto" is 1 on one thread, which gains nothing from
-        batches, and 16 a thread on several; else the largest b with beta_b <= 2, about
-        1/sigma^2.
+        batches, and on several up to 16 a thread, but no more than 1/sigma^2, or 8 to 32 a
+        block; else the largest b with beta_b <= 2, about 1/sigma^2.
     tol : float
         Stop when the duality gap is at most tol times P(0), the objective at w = 0
         (which is 1 for the hinge).

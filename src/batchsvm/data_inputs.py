@@ -14,7 +14,7 @@ import scipy.sparse
 
 from batchsvm.inputs import number
 from batchsvm.losses import Loss
-from batchsvm.matrix import SMALL, Matrix, over_blocks
+from batchsvm.matrix import Matrix, over_blocks, passing
 from batchsvm.problem import Problem, make_problem
 from batchsvm.rows import (
     CSR,
@@ -70,13 +70,11 @@ def _read_csr(X: Any, threads: Threads) -> CSR:
         _tell_conversion("X", X.format.upper(), "CSR")
         X = X.tocsr()
     indices, starts = unsigned(X.indices), unsigned(X.indptr)
-    workers = threads.size if X.nnz >= SMALL else 1
     increasing = all(
-        threads.together(
+        passing(threads, X.nnz).together(
             lambda team: indices_increase(
                 indices, starts, X.shape[1], *team.portion(starts.size - 1)
-            ),
-            workers,
+            )
         )
     )
     if not (increasing or indices_are_distinct(indices, starts, np.full(X.shape[1], -1))):
@@ -158,9 +156,7 @@ def _read_labels(y: np.ndarray, threads: Threads) -> tuple[np.ndarray, np.ndarra
         """Whether all labels of a block are of the two classes."""
         part = y[start:stop]
         high = part == classes[-1]
-        signs[start:stop] = high
-        signs[start:stop] *= 2.0
-        signs[start:stop] -= 1.0
+        signs[start:stop] = np.where(high, 1.0, -1.0)
         return bool((high | (part == classes[0])).all())
 
     if numeric:  # without sorting, which takes longer than an epoch

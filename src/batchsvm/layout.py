@@ -21,8 +21,8 @@ LARGE_BATCH = 2**13  # non-zeros: so much work that waiting does not count
 BATCH_A_WORKER = 16  # rows; more would spare little more waiting
 LEAST_BATCH = 4
 FEW_COLUMNS = 512  # so few that exchanging w costs less than some rows
-ROWS_A_BLOCK = 16  # between two exchanges, unless sigma^2 says otherwise
-LEAST_A_BLOCK = 8  # or the exchange takes over
+ROWS_A_BLOCK = 16  # between two exchanges, where blocks are asked for
+LEAST_A_BLOCK, MOST_A_BLOCK = 8, 32  # else: with fewer the exchange takes over
 # Steps that blocks may take unaware of each other, times lam N/sigma^2: each of them moves the
 # responses of others by at most sigma^2/(lam N) in the mean.
 UNAWARE = 4.0
@@ -58,7 +58,7 @@ def lay_out(matrix: Matrix, averages: bool, sigma2: float, lam_n: float) -> Layo
     unaware = UNAWARE * lam_n / sigma2
     blocks = int(min(matrix.passing.size, unaware / LEAST_A_BLOCK))
     if blocks > 1 and matrix.d <= FEW_COLUMNS and not averages:
-        share = int(min(unaware / blocks, 2 * ROWS_A_BLOCK))
+        share = int(min(unaware / blocks, MOST_A_BLOCK))
         return Layout(
             Blocks(blocks=blocks), share * blocks, blocks,
             f"so few columns ({matrix.d}) that each of {blocks} threads has a w of its own, takes"
@@ -77,8 +77,9 @@ def lay_out(matrix: Matrix, averages: bool, sigma2: float, lam_n: float) -> Layo
         )  # fmt: skip
     return Layout(
         Guarded(), size, workers,
-        f"{why}; so small a batch costs hardly more visits than rows seen one by one, and its"
-        " steps are shortened should the dual objective ever hardly rise",
+        f"{cut_words(matrix, workers)}; so small a batch costs hardly more visits than rows seen"
+        " one by one, and its steps are shortened should they raise the dual objective by less"
+        " than half of what they promise",
     )  # fmt: skip
 
 
@@ -96,4 +97,9 @@ def column_workers(matrix: Matrix, batch_size: int = 1) -> tuple[int, str]:
     workers = int(min(jobs, mean // LEAST_A_WORKER))
     if workers <= 1 or (workers == 2 and mean < LEAST_FOR_TWO and not large):
         return 1, f"rows of {mean:.3g} non-zeros are too short to be cut among threads"
-    return workers, f"the columns, {mean:.3g} non-zeros a row, are cut among {workers} threads"
+    return workers, cut_words(matrix, workers)
+
+
+def cut_words(matrix: Matrix, workers: int) -> str:
+    mean = matrix.rows.nonzeros / matrix.n
+    return f"the columns, {mean:.3g} non-zeros a row, are cut among {workers} threads"

@@ -44,6 +44,11 @@ def norm(v: np.ndarray) -> float:
     return sqrt(inner(v, v))
 
 
+def passing(threads: Threads, nonzeros: int) -> Threads:
+    """Those of the threads that pass over so many non-zeros."""
+    return threads if nonzeros >= SMALL else Threads()
+
+
 def blocks_of(n: int, threads: Threads) -> list[tuple[int, int]]:
     """n rows in blocks of bounded size, as (start, stop), as many for each thread."""
     count = min(-(-n // (BLOCK * threads.size)) * threads.size, n)
@@ -71,7 +76,7 @@ class Matrix:
         self.rows = rows
         self.threads = threads or Threads()
         # Those that pass over all rows; kernels may be run by all of them.
-        self.passing = self.threads if rows.nonzeros >= SMALL else Threads()
+        self.passing = passing(self.threads, rows.nonzeros)
         self.n, self.d = rows.shape
 
     @cached_property

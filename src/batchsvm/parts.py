@@ -46,16 +46,12 @@ class CSRPart(NamedTuple):
     def span(self, i):
         return self.bounds[i, self.part], self.bounds[i, self.part + 1]
 
-    dot, add, add_norm2, flush = CSR.dot, CSR.add, CSR.add_norm2, CSR.flush
-
     def hint(self, i, j):
         prefetch(self.bounds[:, self.part], i)
-        start = np.int64(self.span(j)[0])
-        prefetch(self.values, start)
-        prefetch(self.values, start + 64 // self.values.itemsize)
-        prefetch(self.values, start + 128 // self.values.itemsize)
-        prefetch(self.indices, start)
-        prefetch(self.indices, start + 64 // self.indices.itemsize)
+        self.fetch(np.int64(self.span(j)[0]))
+
+    dot, add, add_norm2, flush = CSR.dot, CSR.add, CSR.add_norm2, CSR.flush
+    fetch = CSR.fetch
 
 
 Part = Dense | CSR | Biased | DensePart | CSRPart

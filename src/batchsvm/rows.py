@@ -12,6 +12,7 @@ once:
     norm2(i)               ||x_i||^2
     span(i)                where the entries of x_i start and end
     hint(i, j)             row i will be visited soon, row j sooner
+    fetch(start)           of sparse rows: the entries from here on will be read
 
 Sums are kept in float64 whatever the type of the values.
 """
@@ -57,6 +58,10 @@ def span(self, i): ...
 
 @struct_method
 def hint(self, i, j): ...
+
+
+@struct_method
+def fetch(self, start): ...
 
 
 class Dense(NamedTuple):
@@ -201,8 +206,10 @@ class CSR(NamedTuple):
 
     def hint(self, i, j):
         prefetch(self.starts, i)
+        self.fetch(np.int64(self.span(j)[0]))
+
+    def fetch(self, start):
         # Some cache lines of each; the hardware sees the rest of a long row coming.
-        start = np.int64(self.span(j)[0])
         prefetch(self.values, start)
         prefetch(self.values, start + 64 // self.values.itemsize)
         prefetch(self.values, start + 128 // self.values.itemsize)

@@ -248,7 +248,9 @@ def _estimate(rows: Rows, norms2: np.ndarray, rng: np.random.Generator) -> Sigma
     scale, room = _inverse_norms(norms2[order]), np.zeros(rows.shape[1])
     v, largest = rng.standard_normal(few), 1.0
     for _ in range(ESTIMATE_STEPS):
-        v /= norm(v)
+        if (length := norm(v)) == 0.0:  # these rows are all zero
+            break
+        v /= length
         u = np.empty(few)
         gram_times(rows, order, scale, v, room, u)
         largest, v = inner(u, v), u
