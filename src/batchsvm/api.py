@@ -24,6 +24,7 @@ from batchsvm.methods import (
 )
 from batchsvm.planning import Plan, make_plan
 from batchsvm.problem import Problem
+from batchsvm.roster import NOBODY, make_roster
 from batchsvm.sampling import make_sampler
 from batchsvm.shortfall import warn_if_short
 from batchsvm.solution import Solution
@@ -160,17 +161,21 @@ def fit(
         b = plan.batch_size
 
         state: Any
+        roster = NOBODY
         if isinstance(chosen, Pegasos):
             state = start_pegasos(problem, b, averaging, alpha, plan.workers)
-            skips = False
         else:
             beta = beta_b(b, n, plan.sigma2)
             state = start_dual(chosen, problem, b, beta, averaging, alpha, plan.workers)
-            skips = state.watch.skips
+            bytes_a_row = matrix.rows.nbytes / n
+            if isinstance(chosen, Blocks):
+                roster = make_roster(n, chosen.blocks, seed, bytes_a_row)
+            elif state.watch.skips:
+                roster = make_roster(n, 1, seed, bytes_a_row, least=b)
         sampler = (
-            make_block_sampler(n, chosen.blocks, b, seed)
+            make_block_sampler(roster, b)
             if isinstance(chosen, Blocks)
-            else make_sampler(chosen.sampling, n, b, seed, skips)
+            else make_sampler(chosen.sampling, n, b, seed, roster)
         )
         run = Run(problem, state, ENGINES[engine](problem, chosen, state, sampler), tol, callback)
         certificate = run.train(ceil(max_epochs * n / b), alpha is not None, asked)

@@ -20,6 +20,7 @@ from batchsvm.problem import Problem
 
 UNIT_ROUNDOFF = 2.0**-53
 AlphaOf = Callable[[int, int], np.ndarray]
+Show = Callable[[int, np.ndarray], object]
 
 
 class CertificateError(ArithmeticError):
@@ -71,8 +72,9 @@ SUPPORT_VECTORS = 5
 
 
 @Kernel
-def point_sums(rows, examples, loss, lower, upper, start, alpha, w, out):
-    """The sums over a block of rows that starts at `start`; alpha is that block's."""
+def point_sums(rows, examples, loss, lower, upper, start, alpha, w, out, responses):
+    """The sums over a block of rows that starts at `start`; alpha is that block's, and so are the
+    responses that are returned."""
     for begin in range(0, alpha.size, CHUNK):
         losses, duals, magnitude, sensitivity, pull = 0.0, 0.0, 0.0, 0.0, 0.0
         for k in range(begin, min(begin + CHUNK, alpha.size)):
@@ -80,6 +82,7 @@ def point_sums(rows, examples, loss, lower, upper, start, alpha, w, out):
             offset, length = examples[i].offset, np.sqrt(examples[i].norm2)
             weight = abs(examples[i].signed_weight)
             a = np.copysign(1.0, examples[i].signed_weight) * rows.dot(i, w) - offset
+            responses[k] = a
             relative = min(max(alpha[k] / weight, lower), upper) if weight > 0.0 else 0.0
             value, linear = weight * loss.value(a), alpha[k] * offset
             conjugate = weight * loss.conjugate(relative)
@@ -96,28 +99,60 @@ def point_sums(rows, examples, loss, lower, upper, start, alpha, w, out):
         out[PULL] += pull
 
 
-def certify_point(problem: Problem, w: np.ndarray, alpha_of: AlphaOf) -> Certificate:
-    """The certificate of (w, alpha); `alpha_of(start, stop)` gives a block of alpha.
+@dataclass(frozen=True)
+class Look:
+    """The first half of a certificate: a pass over all rows at the point (w, alpha).
 
-    Raises CertificateError if the gap is below minus its rounding error.
+    What is missing is w(alpha), from scratch: another pass.  Where w should be w(alpha), `gap`
+    says beforehand what the certificate will find.
     """
-    # Two passes are faster than one that keeps both v and w in the cache.
-    v = problem.combination(alpha_of)
-    sums = np.array(
-        problem.matrix.over_blocks(
-            lambda start, stop: _block_sums(problem, w, alpha_of, start, stop)
-        )
+
+    problem: Problem
+    w: np.ndarray
+    alpha_of: AlphaOf
+    sums: np.ndarray
+
+    @property
+    def gap(self) -> float:
+        """The gap, should w be w(alpha)."""
+        problem = self.problem
+        size = norm(self.w)
+        change = float(self.sums[LOSSES] - self.sums[DUALS]) / problem.total_weight
+        return change + problem.lam * size * size
+
+    def certify(self) -> Certificate:
+        """The certificate.
+
+        Raises CertificateError if the gap is below minus its rounding error.
+        """
+        v = self.problem.combination(self.alpha_of)
+        return _assemble(self.problem, self.w, self.sums, v)
+
+
+def look_at(problem: Problem, w: np.ndarray, alpha_of: AlphaOf, show: Show | None = None) -> Look:
+    """Pass over all rows; `alpha_of(start, stop)` gives a block of alpha, and `show(start, a)`
+    is given the responses of each block."""
+    sums = problem.matrix.over_blocks(
+        lambda start, stop: _block_sums(problem, w, alpha_of, start, stop, show)
     )
-    return _assemble(problem, w, sums.sum(axis=0), v)
+    return Look(problem, w, alpha_of, np.array(sums).sum(axis=0))
+
+
+def certify_point(problem: Problem, w: np.ndarray, alpha_of: AlphaOf) -> Certificate:
+    """The certificate of (w, alpha), both passes."""
+    return look_at(problem, w, alpha_of).certify()
 
 
 def _block_sums(
-    problem: Problem, w: np.ndarray, alpha_of: AlphaOf, start: int, stop: int
+    problem: Problem, w: np.ndarray, alpha_of: AlphaOf, start: int, stop: int, show: Show | None
 ) -> np.ndarray:
     out, loss = np.zeros(6), problem.loss
     alpha = np.ascontiguousarray(alpha_of(start, stop))
+    responses = np.empty(stop - start)
     bounds = float(loss.lower), float(loss.upper)
-    point_sums(problem.rows, problem.examples, loss, *bounds, start, alpha, w, out)
+    point_sums(problem.rows, problem.examples, loss, *bounds, start, alpha, w, out, responses)
+    if show is not None:
+        show(start, responses)
     return out
 
 
@@ -153,9 +188,9 @@ def _assemble(problem: Problem, w: np.ndarray, sums: np.ndarray, v: np.ndarray) 
     return Certificate(primal, dual, gap, relative, rounding, support_vectors)
 
 
-def certify_nothing(problem: Problem, w: np.ndarray, alpha_of: AlphaOf) -> None:
+def certify_nothing(problem: Problem, w: np.ndarray, alpha_of: AlphaOf, show: Show) -> None:
     """Pass over no rows at all, which compiles what a pass needs."""
-    _block_sums(problem, w, alpha_of, 0, 0)
+    _block_sums(problem, w, alpha_of, 0, 0, show)
     problem.matrix.compile()
 
 

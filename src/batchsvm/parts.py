@@ -32,7 +32,7 @@ class DensePart(NamedTuple):
         return self.start, self.stop
 
     dot, add, add_norm2, flush = Dense.dot, Dense.add, Dense.add_norm2, Dense.flush
-    hint = Dense.hint
+    expect, hint = Dense.expect, Dense.hint
 
 
 class CSRPart(NamedTuple):
@@ -46,12 +46,13 @@ class CSRPart(NamedTuple):
     def span(self, i):
         return self.bounds[i, self.part], self.bounds[i, self.part + 1]
 
+    dot, add, add_norm2, flush = CSR.dot, CSR.add, CSR.add_norm2, CSR.flush
+    expect, fetch = CSR.expect, CSR.fetch
+
     def hint(self, i, j):
         prefetch(self.bounds[:, self.part], i)
-        self.fetch(np.int64(self.span(j)[0]))
-
-    dot, add, add_norm2, flush = CSR.dot, CSR.add, CSR.add_norm2, CSR.flush
-    fetch = CSR.fetch
+        start, stop = self.span(j)
+        self.fetch(np.int64(start), np.int64(stop))
 
 
 Part = Dense | CSR | Biased | DensePart | CSRPart

@@ -12,7 +12,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-ROWS_AHEAD = 8
+ROWS_AHEAD = 4
+LINE = 64  # bytes that the memory hands over at a time
+MOST_LINES = 16  # of the values of a row; the hardware sees the rest of a longer one coming
 
 
 @intrinsic

@@ -11,8 +11,9 @@ once:
     add_absolute(i, c, v)  v += |c x_i|, and returns the sum of |c x_i|
     norm2(i)               ||x_i||^2
     span(i)                where the entries of x_i start and end
+    expect(order, k)       the rows of `order` after place k will be visited soon
     hint(i, j)             row i will be visited soon, row j sooner
-    fetch(start)           of sparse rows: the entries from here on will be read
+    fetch(start, stop)     of sparse rows: the entries from here to there will be read
 
 Sums are kept in float64 whatever the type of the values.
 """
@@ -25,7 +26,7 @@ import numpy as np
 import scipy.sparse
 
 from batchsvm.compiled import Kernel, struct_method
-from batchsvm.prefetch import ROWS_AHEAD, prefetch
+from batchsvm.prefetch import LINE, MOST_LINES, ROWS_AHEAD, prefetch
 
 
 @struct_method
@@ -57,11 +58,15 @@ def span(self, i): ...
 
 
 @struct_method
+def expect(self, order, k): ...
+
+
+@struct_method
 def hint(self, i, j): ...
 
 
 @struct_method
-def fetch(self, start): ...
+def fetch(self, start, stop): ...
 
 
 class Dense(NamedTuple):
@@ -80,6 +85,10 @@ class Dense(NamedTuple):
     @property
     def nonzeros(self) -> int:
         return self.values.size
+
+    @property
+    def nbytes(self) -> int:
+        return self.values.nbytes
 
     @property
     def longest(self) -> int:
@@ -130,6 +139,10 @@ class Dense(NamedTuple):
             total += value * value
         return total
 
+    def expect(self, order, k):
+        if k + 2 * ROWS_AHEAD < order.size:
+            self.hint(order[k + 2 * ROWS_AHEAD], order[k + ROWS_AHEAD])
+
     def hint(self, i, j):
         prefetch(self.values, j)
 
@@ -154,6 +167,10 @@ class CSR(NamedTuple):
     @property
     def nonzeros(self) -> int:
         return self.values.size
+
+    @property
+    def nbytes(self) -> int:
+        return self.values.nbytes + self.indices.nbytes
 
     @property
     def longest(self) -> int:
@@ -204,17 +221,29 @@ class CSR(NamedTuple):
             total += value * value
         return total
 
+    def expect(self, order, k):
+        if k + 2 * ROWS_AHEAD < order.size:
+            self.hint(order[k + 2 * ROWS_AHEAD], order[k + ROWS_AHEAD])
+
     def hint(self, i, j):
         prefetch(self.starts, i)
-        self.fetch(np.int64(self.span(j)[0]))
+        start, stop = self.span(j)
+        self.fetch(np.int64(start), np.int64(stop))
 
-    def fetch(self, start):
-        # Some cache lines of each; the hardware sees the rest of a long row coming.
-        prefetch(self.values, start)
-        prefetch(self.values, start + 64 // self.values.itemsize)
-        prefetch(self.values, start + 128 // self.values.itemsize)
-        prefetch(self.indices, start)
-        prefetch(self.indices, start + 64 // self.indices.itemsize)
+    def fetch(self, start, stop):
+        # While loops: a range with a step divides to know its length.
+        values, indices = LINE // self.values.itemsize, LINE // self.indices.itemsize
+        end = min(stop, start + MOST_LINES * values)
+        k = start
+        while k < end:
+            prefetch(self.values, k)
+            k += values
+        prefetch(self.values, end - 1)  # a row seldom begins with a cache line
+        k = start
+        while k < end:
+            prefetch(self.indices, k)
+            k += indices
+        prefetch(self.indices, end - 1)
 
 
 class Biased(NamedTuple):
@@ -238,6 +267,10 @@ class Biased(NamedTuple):
     @property
     def nonzeros(self) -> int:
         return self.base.nonzeros + self.base.shape[0]
+
+    @property
+    def nbytes(self) -> int:
+        return self.base.nbytes
 
     @property
     def longest(self) -> int:
@@ -268,6 +301,9 @@ class Biased(NamedTuple):
 
     def norm2(self, i):
         return self.base.norm2(i) + self.constant * self.constant
+
+    def expect(self, order, k):
+        self.base.expect(order, k)
 
     def hint(self, i, j):
         self.base.hint(i, j)

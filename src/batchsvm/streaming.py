@@ -27,7 +27,6 @@ from batchsvm import data_inputs
 from batchsvm.api import sigma2 as measure
 from batchsvm.compiled import Kernel
 from batchsvm.losses import Loss
-from batchsvm.prefetch import ROWS_AHEAD
 from batchsvm.spectral import Sigma2, beta_b
 from batchsvm.team import Threads
 
@@ -43,8 +42,7 @@ def pegasos_stream(rows, order, signs, weights, offsets, loss, v, u, chi, lam, t
         t += 1
         for k in range(start, stop):
             i = order[k]
-            if k + 2 * ROWS_AHEAD < order.size:
-                rows.hint(order[k + 2 * ROWS_AHEAD], order[k + ROWS_AHEAD])
+            rows.expect(order, k)
             chi[k - start] = -loss.subgradient(signs[i] * scale * rows.dot(i, v) - offsets[i])
         for k in range(start, stop):
             i = order[k]

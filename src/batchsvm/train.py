@@ -10,7 +10,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from batchsvm.certificate import Certificate, certify_nothing, certify_point, certify_zero
+from batchsvm.certificate import (
+    Certificate,
+    certify_nothing,
+    certify_point,
+    certify_zero,
+    look_at,
+)
 from batchsvm.methods import State
 from batchsvm.problem import Problem
 from batchsvm.solution import Checkpoint, History, Status
@@ -19,7 +25,11 @@ from batchsvm.solution import Checkpoint, History, Status
 class Engine(Protocol):
     """Who runs the iterations."""
 
-    def run(self, stop: int, target: float) -> bool: ...
+    def run(self, stop: int, target: float) -> float: ...
+
+    def look(self, start: int, responses: np.ndarray) -> None: ...
+
+    def looked(self, gap: float) -> None: ...
 
 
 Callback = Callable[[Checkpoint], Any]
@@ -98,9 +108,7 @@ class Run:
             if self.best is None:
                 raise
             self.status = Status.INTERRUPTED
-            # It may have come while a better point was being copied: look again.
-            alpha = self.alpha
-            self.best = certify_point(self.problem, self.w, lambda i, j: alpha[i:j])
+            self._certify_what_is_there()
         assert self.best is not None
         return self.best
 
@@ -111,7 +119,7 @@ class Run:
         state, averaging = self.state, self.state.averaging
         zero = certify_zero(self.problem)
         self._compile()
-        status = self._certify() if warm else self._record(zero, self.w)
+        status = self._look() if warm else self._record(zero, self.w)
         tail = averaging.on and averaging.is_tail
         ours = checkpoints(iterations, self.problem.n / state.batch_size, tail)
         goal = self.tol * self.problem.primal_at_zero
@@ -120,10 +128,10 @@ class Run:
                 # The estimate is of the last iterate: it says nothing about an average.
                 target = goal if is_ours and not averaging.on else -inf
                 began = perf_counter()
-                reached = self.engine.run(self._first + stop, target)
+                estimate = self.engine.run(self._first + stop, target)
                 self._seconds += perf_counter() - began
-                status = self._certify()
-                if reached:  # the estimate was too hopeful
+                status = self._look(certifies=state.iteration >= self._first + stop)
+                if estimate <= goal:  # it was too hopeful
                     goal /= 2
             if status is not None:
                 return status
@@ -134,38 +142,60 @@ class Run:
         """Have the kernels compiled before the clock runs: do nothing with each of them."""
         state = self.state
         self.engine.run(state.iteration, -inf)
-        certify_nothing(self.problem, self.w, state.alpha_of)
+        certify_nothing(self.problem, self.w, state.alpha_of, self.engine.look)
 
-    def _certify(self) -> Status | None:
+    def _look(self, certifies: bool = True) -> Status | None:
+        """Look at all rows, and certify the point where that is asked for or may end the run.
+        Returns why to stop here, or None to go on."""
         began = perf_counter()
-        w = self.state.primal_point()
-        certificate = certify_point(self.problem, w, self.state.alpha_of)
+        w, alpha_of = self.state.primal_point(), self.state.alpha_of
+        look = look_at(self.problem, w, alpha_of, self.engine.look)
+        if not certifies and look.gap > self.tol * self.problem.primal_at_zero:
+            self.engine.looked(look.gap)
+            self._seconds += perf_counter() - began
+            return None
+        certificate = look.certify()
+        self.engine.looked(certificate.gap)
         self._certify_seconds += perf_counter() - began
         return self._record(certificate, w)
+
+    def _certify_what_is_there(self) -> None:
+        """After Ctrl-C, the better of where training stands and of the best point so far; as it
+        may have come while that was being copied, both are certified anew."""
+        alpha, here = self.alpha, self.state.primal_point()
+        self.best = certify_point(self.problem, self.w, lambda i, j: alpha[i:j])
+        certificate = certify_point(self.problem, here, self.state.alpha_of)
+        if certificate.gap < self.best.gap:
+            self._keep(certificate, here)
 
     def _keep_alpha(self, start: int, stop: int) -> None:
         self.alpha[start:stop] = self.state.alpha_of(start, stop)
 
-    def _record(self, certificate: Certificate, w: np.ndarray) -> Status | None:
-        """Note a certified point.  Returns why to stop here, or None to go on."""
+    def _keep(self, certificate: Certificate, w: np.ndarray) -> None:
+        """Note a certified point, and keep it if it is the best one."""
         state = self.state
         iteration = state.iteration - self._first
-        epoch = iteration * state.batch_size / self.problem.n
         self._records.append(
             (
-                iteration, epoch, self._seconds, self._certify_seconds,
-                certificate.primal, certificate.dual, certificate.gap, state.beta, state.refused,
+                iteration, iteration * state.batch_size / self.problem.n, self._seconds,
+                self._certify_seconds, certificate.primal, certificate.dual, certificate.gap,
+                state.beta, state.refused,
             )
         )  # fmt: skip
         if self.best is None or certificate.gap < self.best.gap:
             self.w[:] = w
             self.problem.matrix.over_blocks(self._keep_alpha)
             self.best = certificate
-        asked = False
+
+    def _record(self, certificate: Certificate, w: np.ndarray) -> Status | None:
+        """Note a certified point.  Returns why to stop here, or None to go on."""
+        self._keep(certificate, w)
+        state, asked = self.state, False
         if self.callback is not None:
+            iteration, epoch, seconds = self._records[-1][:3]
             iterate = state.iterate if state.averaging.on else w
             seen = _read_only(w), _read_only(iterate)
-            asked = self.callback(Checkpoint(iteration, epoch, self._seconds, certificate, *seen))
+            asked = self.callback(Checkpoint(int(iteration), epoch, seconds, certificate, *seen))
         if certificate.gap + certificate.rounding <= self.tol * self.problem.primal_at_zero:
             return Status.CONVERGED
         if not np.isfinite(certificate.gap):

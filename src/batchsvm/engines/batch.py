@@ -38,16 +38,16 @@ class Batch(NamedTuple):
     new: np.ndarray  # alpha_i / c_i after the step
     moved: np.ndarray
     totals: np.ndarray  # sums over the worker's rows and over its columns
+    due: np.ndarray  # whether a look at all rows is due: one truth value
 
     def multiply(self, team, rows, examples, order, start, w):
         """A worker's part of <x_i, w> for the batch that starts at `start`."""
         first, last = team.portion(examples.size)
         for k in range(start, start + self.size):
-            if k + 2 * ROWS_AHEAD < order.size:
-                ahead = order[k + ROWS_AHEAD]
-                rows.hint(order[k + 2 * ROWS_AHEAD], ahead)
-                if first <= ahead < last:  # fetched by another, it would have to come back
-                    prefetch(examples, ahead)
+            rows.expect(order, k)
+            ahead = order[min(k + ROWS_AHEAD, order.size - 1)]
+            if first <= ahead < last:  # fetched by another, it would have to come back
+                prefetch(examples, ahead)
             self.products[team.rank, k - start] = rows.dot(order[k], w)
 
     def product(self, k):
@@ -79,4 +79,5 @@ def make_batch(workers: int, size: int) -> Batch:
         new=np.zeros(wide),
         moved=np.zeros(wide, np.int64),
         totals=np.zeros((workers, 16)),
+        due=np.zeros(1, np.bool_),
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from batchsvm.compiled import Kernel
 from batchsvm.methods.blocks import ALMOST_ONE
-from batchsvm.methods.watch import GAP, SEEN, VIOLATION
+from batchsvm.methods.watch import GAP, SEEN, STAYED, VIOLATION
 from batchsvm.prefetch import ROWS_AHEAD, prefetch
 
 LINE = 8  # numbers in a cache line
@@ -30,6 +30,7 @@ class Exchange(NamedTuple):
     moved: np.ndarray  # for each block: how many of its rows moved in this iteration
     rows: np.ndarray
     old: np.ndarray  # their alpha / c before
+    due: np.ndarray  # whether a look at all rows is due: one truth value
 
 
 def make_exchange(workers: int, blocks: int, share: int, d: int) -> Exchange:
@@ -44,6 +45,7 @@ def make_exchange(workers: int, blocks: int, share: int, d: int) -> Exchange:
         moved=np.zeros((blocks, 16), np.int64),
         rows=np.zeros((blocks, long), np.int64),
         old=np.zeros((blocks, long)),
+        due=np.zeros(1, np.bool_),
     )
 
 
@@ -56,10 +58,10 @@ def _aligned(lines: int, width: int) -> np.ndarray:
 
 @Kernel
 def sdca_blocks(dual, team, rows, w, exchange, sampler, watch, theta, iterations, target):
-    """Returns the iterations done, whether that was because the target was reached, theta of
+    """Returns the iterations done, whether that was because a look at all rows is due, theta of
     the last one, and how many had one below 1."""
-    examples, order, d = dual.examples, sampler.order, w.size
-    me, blocks, share = team.rank, sampler.edges.size - 1, sampler.share
+    examples, roster, d = dual.examples, sampler.roster, w.size
+    me, blocks, share, order = team.rank, roster.edges.size - 1, sampler.share, roster.order
     base, local = exchange.base[me, :d], exchange.local[me, :d]
     moves, sums, squares = exchange.moves, exchange.sums, exchange.squares
     for j in range(d):
@@ -68,24 +70,23 @@ def sdca_blocks(dual, team, rows, w, exchange, sampler, watch, theta, iterations
     done, shortened, reached = 0, 0, False
     team.wait()  # all have read w before the first of them may write it
     while done < iterations and not reached:
-        if position >= sampler.longest_block():
-            team.wait()
+        if position >= order.size:
             for block in range(me, blocks, team.size):
-                sampler.begin_block(block)
+                roster.line_up(block)
             position = 0
+            team.wait()  # all know the longest block
         for block in range(me, blocks, team.size):
             for j in range(d):
                 local[j] = base[j]
-            start, active = sampler.edges[block], sampler.active[block, 0]
+            start, active = roster.edges[block], roster.active[block, 0]
             seen, gap = watch.sums[block, SEEN], watch.sums[block, GAP]
-            violation, gain, moved = watch.sums[block, VIOLATION], 0.0, 0
+            violation, stayed = watch.sums[block, VIOLATION], watch.sums[block, STAYED]
+            gain, moved = 0.0, 0
             slack = watch.slack(seen, violation)
             for k in range(start + position, start + min(position + share, active)):
                 i = order[k]
-                if k + 2 * ROWS_AHEAD < order.size:
-                    ahead = order[k + ROWS_AHEAD]
-                    rows.hint(order[k + 2 * ROWS_AHEAD], ahead)
-                    prefetch(examples, ahead)
+                rows.expect(order, k)
+                prefetch(examples, order[min(k + ROWS_AHEAD, order.size - 1)])
                 a = dual.response(i, rows.dot(i, local))
                 alpha, new = examples[i].alpha, dual.step(i, a, 1.0)
                 change = new - alpha
@@ -93,14 +94,16 @@ def sdca_blocks(dual, team, rows, w, exchange, sampler, watch, theta, iterations
                 gap += dual.gap_of(i, a)
                 violation += abs(change) * dual.curvature(i, 1.0)
                 if watch.skips:
-                    sampler.keep[i] = change != 0.0 or not dual.stays(i, a, 1.0, slack)
+                    keeps = change != 0.0 or not dual.stays(i, a, 1.0, slack)
+                    roster.keep[i] = keeps
+                    stayed += keeps
                 if change != 0.0:
                     exchange.rows[block, moved], exchange.old[block, moved] = i, alpha
                     moved += 1
                     gain += dual.gain(i, new, a)
                     examples[i].alpha = new
                     rows.add(i, dual.unit * examples[i].signed_weight * change, local)
-            watch.save(block, seen, gap, violation)
+            watch.save(block, seen, gap, violation, stayed)
             exchange.moved[block, 0] = moved
             for j in range(d):
                 moves[block, j] = local[j] - base[j]
@@ -135,24 +138,13 @@ def sdca_blocks(dual, team, rows, w, exchange, sampler, watch, theta, iterations
                     examples[i].alpha = old + theta * (examples[i].alpha - old)
         done += 1
         position += share
-        if position >= sampler.longest_block():
+        if position >= roster.longest_block():
             team.wait()
             if me == 0:
-                watch.judge(target)
+                exchange.due[0] = watch.judge(target, 0, 1)
             team.wait()
-            left = 0
-            for block in range(me, blocks, team.size):
-                sampler.end_block(block, watch.skips, watch.verdict[1])
-            team.wait()
-            for block in range(blocks):
-                left += sampler.active[block, 0]
-            team.wait()
-            if left == 0:
-                for block in range(me, blocks, team.size):
-                    sampler.end_block(block, False, True)
-                team.wait()
             position = order.size
-            reached = watch.verdict[0]
+            reached = exchange.due[0]
     if me == 0:
         sampler.position[0] = position
         for j in range(d):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 
 from batchsvm.engines.batch import make_batch
 from batchsvm.engines.blocks import make_exchange, sdca_blocks
-from batchsvm.engines.dual import Dual, sdca_aggressive, sdca_fixed_beta
+from batchsvm.engines.dual import Dual, mark, sdca_aggressive, sdca_fixed_beta
 from batchsvm.engines.primal import pegasos
 from batchsvm.engines.serial import sdca_serial
 from batchsvm.methods import (
@@ -38,7 +40,7 @@ class Engine:
         per_iteration += state.averaging.primal.size  # a projected run that averages
         self.at_once = max(1, self.workers * NONZEROS_A_CALL // per_iteration)
         if isinstance(sampler, BlockSampler):
-            blocks = sampler.edges.size - 1
+            blocks = sampler.roster.edges.size - 1
             self.exchange = make_exchange(self.workers, blocks, sampler.share, problem.d)
             return
         self.batch = make_batch(self.workers, sampler.batch_size)
@@ -47,18 +49,37 @@ class Engine:
             problem.matrix.parts if everyone else split(problem.rows, self.threads, self.workers)
         )
 
-    def run(self, stop: int, target: float) -> bool:
-        """Advance the state to iteration `stop`, or to the end of an epoch whose estimated
-        gap is at most `target`, which is true then."""
+    def run(self, stop: int, target: float) -> float:
+        """Advance the state to iteration `stop`, or to the end of an epoch that makes a look at
+        all rows worth while, such as one whose estimated gap is at most `target`.  Returns that
+        estimate, or infinity at `stop`."""
         while True:  # once at least: with nothing to do, a kernel is compiled and does nothing
             count = min(stop - self.state.iteration, self.at_once)
-            reached = False
             if isinstance(self.state, PegasosState):
                 self._pegasos(self.state, count)
             else:  # the kernels sum the gap, and do not divide by N
-                reached = self._sdca(self.state, count, target * self.problem.total_weight)
-            if reached or self.state.iteration >= stop:
-                return reached
+                weight = self.problem.total_weight
+                if self._sdca(self.state, count, target * weight):
+                    return self.state.watch.estimate / weight
+            if self.state.iteration >= stop:
+                return inf
+
+    def look(self, start: int, responses: np.ndarray) -> None:
+        """Say of rows from `start` on, whose responses are these, who takes part from now on."""
+        if isinstance(self.state, DualState) and self.state.watch.skips:
+            dual, watch, keep = self._dual(self.state), self.state.watch, self.sampler.roster.keep
+            beta = 1.0 if isinstance(self.sampler, BlockSampler) else self.state.beta
+            mark(dual, watch, keep[start : start + responses.size], beta, start, responses)
+
+    def looked(self, gap: float) -> None:
+        """All rows have been looked at, and have this gap."""
+        if isinstance(self.state, DualState) and self.state.watch.skips:
+            self.state.watch.look(gap * self.problem.total_weight, self.sampler.roster.keep)
+
+    def _dual(self, state: DualState) -> Dual:
+        problem = self.problem
+        unit = 1.0 / (problem.lam * problem.total_weight)
+        return Dual(problem.examples, problem.loss, unit, state.least_norm2)
 
     def _pegasos(self, state: PegasosState, count: int) -> None:
         problem, sampler = self.problem, self.sampler
@@ -74,10 +95,8 @@ class Engine:
         state.iteration += count
 
     def _sdca(self, state: DualState, count: int, goal: float) -> bool:
-        """Up to `count` iterations; whether the goal was reached."""
-        problem, method = self.problem, self.method
-        unit = 1.0 / (problem.lam * problem.total_weight)
-        dual = Dual(problem.examples, problem.loss, unit, state.least_norm2)
+        """Up to `count` iterations; whether a look at all rows is due."""
+        problem, method, dual = self.problem, self.method, self._dual(state)
         if isinstance(self.sampler, BlockSampler):
             (done, reached, theta, shortened), *_ = self.threads.together(
                 lambda team: sdca_blocks(

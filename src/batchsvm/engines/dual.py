@@ -17,7 +17,7 @@ import numpy as np
 
 from batchsvm.compiled import Kernel, struct_method
 from batchsvm.losses import TINY, Loss
-from batchsvm.methods.watch import GAP, PROMISE, RISE, SEEN, VIOLATION
+from batchsvm.methods.watch import GAP, PROMISE, RISE, SEEN, STAYED, VIOLATION
 
 
 @struct_method
@@ -91,12 +91,21 @@ class Dual(NamedTuple):
 
 
 @Kernel
+def mark(dual, watch, keep, beta, start, responses):
+    """Keep those rows, from `start` on, that would move at these responses, or if they were off
+    by the slack."""
+    for k in range(responses.size):
+        slack = watch.slack(0.0, np.inf)  # infinite while nobody has been left out
+        keep[k] = not dual.stays(start + k, responses[k], beta, slack)
+
+
+@Kernel
 def sdca_fixed_beta(
     dual, team, rows, w, batch, sampler, watch, averaging, guards, beta, iterations, target
 ):
     """Naive, guarded and safe SDCA; `rows` are those of the worker's columns.
 
-    Returns the iterations done, whether that was because the target was reached, and beta.
+    Returns the iterations done, whether that was because a look at all rows is due, and beta.
     """
     examples, order = dual.examples, sampler.order
     b, me = sampler.batch_size, team.rank
@@ -104,7 +113,7 @@ def sdca_fixed_beta(
     start, visited = sampler.position[0], sampler.visited[0]
     seen, gap = watch.sums[me, SEEN], watch.sums[me, GAP]
     violation, rise = watch.sums[me, VIOLATION], watch.sums[me, RISE]
-    promise = watch.sums[me, PROMISE]
+    promise, stayed = watch.sums[me, PROMISE], watch.sums[me, STAYED]
     batch.totals[me, 0], batch.totals[me, 1] = seen, violation
     done, reached = 0, False
     team.wait()
@@ -127,7 +136,9 @@ def sdca_fixed_beta(
             gap += dual.gap_of(i, a)
             violation += abs(change) * dual.curvature(i, beta)
             if watch.skips:
-                sampler.keep[i] = change != 0.0 or not dual.stays(i, a, beta, slack)
+                keeps = change != 0.0 or not dual.stays(i, a, beta, slack)
+                sampler.roster.keep[i] = keeps
+                stayed += keeps
             if change != 0.0:
                 if guards:
                     gain = dual.loss.conjugate(alpha) - dual.loss.conjugate(new)
@@ -152,20 +163,19 @@ def sdca_fixed_beta(
         start += b
         visited += b
         if sampler.epoch_is_over(start, visited):
-            watch.save(me, seen, gap, violation)
+            watch.save(me, seen, gap, violation, stayed)
             watch.sums[me, RISE], watch.sums[me, PROMISE] = rise, promise
-            seen, gap, violation, rise, promise = 0.0, 0.0, 0.0, 0.0, 0.0
+            seen, gap, violation, rise, promise, stayed = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
             team.wait()
             if me == 0:
-                watch.judge(target)
-                sampler.end_epoch(start, watch.skips, watch.verdict[1])
+                batch.due[0] = watch.judge(target, sampler.takes_part() - start, b)
             team.wait()
             visited = 0
-            start = order.size  # the rows were rearranged, so that a shuffle is due
+            start = order.size  # a shuffle is due
             if guards:  # beta_b is at most b, whatever the data
                 beta = watch.next_beta(beta, float(b))
-            reached = watch.verdict[0]
-    watch.save(me, seen, gap, violation)
+            reached = batch.due[0]
+    watch.save(me, seen, gap, violation, stayed)
     watch.sums[me, RISE], watch.sums[me, PROMISE] = rise, promise
     if me == 0:
         sampler.position[0] = start
@@ -263,15 +273,15 @@ def sdca_aggressive(
         start += b
         visited += b
         if sampler.epoch_is_over(start, visited):
-            watch.save(me, seen, gap, violation)
+            watch.save(me, seen, gap, violation, 0.0)
             seen, gap, violation = 0.0, 0.0, 0.0
             team.wait()
             if me == 0:
-                watch.judge(target)
+                batch.due[0] = watch.judge(target, 0, 0)
             team.wait()
             visited = 0
-            reached = watch.verdict[0]
-    watch.save(me, seen, gap, violation)
+            reached = batch.due[0]
+    watch.save(me, seen, gap, violation, 0.0)
     if me == 0:
         sampler.position[0] = start
         sampler.visited[0] = visited

@@ -7,6 +7,8 @@ laid out densely as an array of b x d, and D(alpha + delta) - D(alpha) is eq. (D
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 
 from batchsvm.losses import TINY
@@ -19,9 +21,10 @@ from batchsvm.methods import (
     PegasosState,
     State,
 )
-from batchsvm.methods.blocks import ALMOST_ONE, begin_blocks
-from batchsvm.methods.watch import GAP, PROMISE, RISE, SEEN, VIOLATION
+from batchsvm.methods.blocks import ALMOST_ONE
+from batchsvm.methods.watch import GAP, PROMISE, RISE, SEEN, STAYED, VIOLATION
 from batchsvm.problem import Problem
+from batchsvm.roster import line_up_all
 from batchsvm.rows import Biased, Dense, Rows
 from batchsvm.sampling import Sampler, draw_batch
 
@@ -51,16 +54,16 @@ class Engine:
     ) -> None:
         self.problem, self.method, self.state, self.sampler = problem, method, state, sampler
 
-    def run(self, stop: int, target: float) -> bool:
-        """Advance the state to iteration `stop`, or to the end of an epoch whose estimated
-        gap is at most `target`, which is true then."""
+    def run(self, stop: int, target: float) -> float:
+        """As the compiled engine's."""
         problem, state, sampler = self.problem, self.state, self.sampler
         goal = target * problem.total_weight
         while state.iteration < stop:
             state.iteration += 1
             if isinstance(sampler, BlockSampler):
+                assert isinstance(state, DualState)
                 if _blocks_iteration(problem, state, sampler, goal):
-                    return True
+                    return state.watch.estimate / problem.total_weight
                 continue
             start = draw_batch(sampler)
             A = sampler.order[start : start + sampler.batch_size].astype(np.int64)
@@ -68,12 +71,29 @@ class Engine:
             if isinstance(state, PegasosState):
                 _pegasos_iteration(problem, state, A, X)
             elif _dual_iteration(problem, self.method, state, sampler, start, A, X, goal):
-                return True
-        return False
+                return state.watch.estimate / problem.total_weight
+        return inf
+
+    def look(self, start: int, responses: np.ndarray) -> None:
+        """As the compiled engine's."""
+        problem, state = self.problem, self.state
+        if not (isinstance(state, DualState) and state.watch.skips):
+            return
+        A = np.arange(start, start + responses.size)
+        _, weight, _ = _parts(problem, A)
+        beta = 1.0 if isinstance(self.sampler, BlockSampler) else state.beta
+        q = _curvature(problem, state, beta, A, weight)
+        slack, alpha = state.watch.slack(0.0, inf), problem.examples["alpha"][A]
+        self.sampler.roster.keep[A] = ~_stays(problem.loss, alpha, responses, q, slack)
+
+    def looked(self, gap: float) -> None:
+        """As the compiled engine's."""
+        if isinstance(self.state, DualState) and self.state.watch.skips:
+            self.state.watch.look(gap * self.problem.total_weight, self.sampler.roster.keep)
 
 
 def _dual_iteration(problem, method, state, sampler, start, A, X, goal) -> bool:
-    """An iteration, and what comes at the end of an epoch; whether the goal is reached."""
+    """An iteration, and what comes at the end of an epoch; whether a look at all rows is due."""
     watch, before = state.watch, _dual_value(problem, state, A)
     alpha, keep = problem.examples["alpha"][A], _look(problem, state, A, X)
     if isinstance(method, Aggressive) and A.size > 1:
@@ -82,16 +102,17 @@ def _dual_iteration(problem, method, state, sampler, start, A, X, goal) -> bool:
         _fixed_beta_iteration(problem, state, A, X)
     watch.sums[0, RISE] += _dual_value(problem, state, A) - before
     if watch.skips:
-        sampler.keep[A] = keep | (problem.examples["alpha"][A] != alpha)
+        keep |= problem.examples["alpha"][A] != alpha
+        sampler.roster.keep[A] = keep
+        watch.sums[0, STAYED] += keep.sum()
     sampler.visited[0] += A.size
     if not sampler.epoch_is_over(start + A.size, sampler.visited[0]):
         return False
-    watch.judge(goal)
-    sampler.end_epoch(start + A.size, watch.skips, watch.verdict[1])
+    due = watch.judge(goal, sampler.takes_part() - start - A.size, A.size)
     sampler.position[0], sampler.visited[0] = sampler.order.size, 0
     if isinstance(method, Guarded) and A.size > 1:
         state.beta = watch.next_beta(state.beta, float(A.size))
-    return bool(watch.verdict[0])
+    return bool(due)
 
 
 def _look(problem, state, A, X):
@@ -112,18 +133,18 @@ def _look(problem, state, A, X):
 
 def _blocks_iteration(problem, state, sampler, goal) -> bool:
     """Serial steps in each block from the same w, their sum scaled by theta; at the end of an
-    epoch, whether the goal is reached."""
-    loss, examples, watch = problem.loss, problem.examples, state.watch
-    blocks, unit = sampler.edges.size - 1, 1 / (problem.lam * problem.total_weight)
-    if sampler.position[0] >= sampler.longest_block():
-        begin_blocks(sampler)
+    epoch, whether a look at all rows is due."""
+    loss, examples, watch, roster = problem.loss, problem.examples, state.watch, sampler.roster
+    blocks, unit = roster.edges.size - 1, 1 / (problem.lam * problem.total_weight)
+    if sampler.position[0] >= roster.order.size:
+        line_up_all(roster)
         sampler.position[0] = 0
     before, moves, first_order = examples["alpha"].copy(), [], 0.0
     for block in range(blocks):
-        local, start = state.w.copy(), sampler.edges[block] + sampler.position[0]
-        stop = min(start + sampler.share, sampler.edges[block] + sampler.active[block, 0])
+        local, start = state.w.copy(), roster.edges[block] + sampler.position[0]
+        stop = min(start + sampler.share, roster.edges[block] + roster.active[block, 0])
         slack = watch.slack(watch.sums[block, SEEN], watch.sums[block, VIOLATION])
-        for i in sampler.order[start:stop]:
+        for i in roster.order[start:stop]:
             A = np.array([i])
             X, (sign, weight, offset) = batch_of(problem, A), _parts(problem, A)
             alpha, a = examples["alpha"][A], sign * (X @ local) - offset
@@ -131,7 +152,9 @@ def _blocks_iteration(problem, state, sampler, goal) -> bool:
             new = loss.dual_step(alpha, a, q)
             gap = weight * (loss.value(a) + loss.conjugate(alpha) + alpha * a)
             watch.sums[block, [SEEN, GAP, VIOLATION]] += 1, gap[0], (np.abs(new - alpha) * q)[0]
-            sampler.keep[i] = new != alpha or not _stays(loss, alpha, a, q, slack)
+            if watch.skips:
+                roster.keep[i] = new != alpha or not _stays(loss, alpha, a, q, slack)
+                watch.sums[block, STAYED] += roster.keep[i]
             first_order += _gains(problem, A, new, a)[0]
             examples["alpha"][A] = new
             local += unit * X.T @ (sign * weight * (new - alpha))
@@ -146,16 +169,10 @@ def _blocks_iteration(problem, state, sampler, goal) -> bool:
         examples["alpha"] = before + theta * (examples["alpha"] - before)
     state.w += theta * total
     sampler.position[0] += sampler.share
-    if sampler.position[0] < sampler.longest_block():
+    if sampler.position[0] < roster.longest_block():
         return False
-    watch.judge(goal)
-    for block in range(blocks):
-        sampler.end_block(block, watch.skips, watch.verdict[1])
-    if sampler.longest_block() == 0:
-        for block in range(blocks):
-            sampler.end_block(block, False, True)
-    sampler.position[0] = sampler.order.size
-    return bool(watch.verdict[0])
+    sampler.position[0] = roster.order.size
+    return bool(watch.judge(goal, 0, 1))
 
 
 def _gains(problem, A, new, a):

@@ -53,7 +53,8 @@ class DualMethod:
         An upper bound on sigma^2 that is already known; measured if missing.
     skips : bool
         Leave rows that sit satisfied at a bound out of some epochs (see `watch.py`); only
-        in permuted order, and only for batches of one, the guarded rule and blocks.
+        in permuted order, and only for batches of one, the guarded rule and blocks; not where
+        iterates are averaged.
     """
 
     sampling: str = "permutation"
@@ -65,9 +66,9 @@ class DualMethod:
 
     skips_in_batches: ClassVar[bool] = False
 
-    def may_skip(self, batch_size: int) -> bool:
+    def may_skip(self, batch_size: int, averages: bool) -> bool:
         """Whether rows may be left out of epochs."""
-        fits = batch_size == 1 or self.skips_in_batches
+        fits = (batch_size == 1 or self.skips_in_batches) and not averages
         return self.skips and fits and self.sampling == "permutation"
 
     def lines(self, workers: int) -> int:
@@ -182,9 +183,7 @@ def start_dual(
         w,
         make_averaging(averaging, problem.n, scale=1.0),
         make_watch(
-            problem.n,
-            batch_size,
-            method.may_skip(batch_size),
+            method.may_skip(batch_size, averaging is not None),
             problem.total_weight * problem.primal_at_zero,
             method.lines(workers),
         ),

@@ -2,13 +2,15 @@
 
 Each visit gives a term c_i [phi(a_i) + phi*(-alpha_i) + alpha_i a_i] of the duality gap at
 no extra cost.  Summed over all rows it is the gap, though each term was seen at another w:
-an estimate that says when a certificate is worth its price, and never replaces one.
+an estimate that says when a look at all rows is worth its price, and never replaces one.
 
 Dual methods also skip rows: one whose alpha sits at a corner (a bound, or a kink of the
-conjugate) would not move even if its response were off by some slack, twice the mean
-violation of the last epoch, and is left out of the next epochs.  All rows are looked at again
-when the gap of the others is small, then when it has fallen to a tenth, and after every
-certificate.  This spares two visits in three, and changes nothing that is certified.
+conjugate) and would not move even if its response were off by some slack, a part of the mean
+violation of the last epoch, is left out of the next epochs.  When the gap of the others has
+become small, training pauses for a look at all rows (`train.py`): one pass in the order of
+memory, far cheaper than an epoch, that says who takes part from there on, and is the first half
+of a certificate where the gap is small enough for one.  This spares two visits in three, and
+changes nothing that is certified.
 
 A batch of serial steps is watched for steps that undo each other: D should rise by about as
 much as the steps would raise it one by one.
@@ -22,22 +24,25 @@ import numpy as np
 
 from batchsvm.compiled import struct_method
 
-# Look at all rows again when the gap of the others is this part of P(0), and from then on when
-# it is this part of what it was.
-FIRST_CHECK = 3e-4
-RECHECK = 0.1
+# Look at all rows when the gap of those that take part is this part of P(0), and from then on
+# when it is this part of what all rows had at the last look; but not if the gap that is aimed
+# at is nearly as large, which is then waited for.
+FIRST_LOOK = 3e-3
+NEXT_LOOK = 0.1
+WORTH_A_LOOK = 4.0
 # Slack, in mean violations; in the first epoch, when w is still far off, it is more.
-SLACK = 2.0
-FIRST_SLACK = 8.0
+SLACK = 1.0
+FIRST_SLACK = 4.0
 # Where D rises by less than this part of what the steps promise one by one, the rows are so
 # much alike that steps half as long do better.
 LEAST_KEPT = 0.5
-SEEN, GAP, VIOLATION, RISE, PROMISE = 0, 1, 2, 3, 4  # what a worker sums up
-_SLACK, _RECHECK, _KEPT = 0, 1, 2
+# What a worker sums up.
+SEEN, GAP, VIOLATION, RISE, PROMISE, STAYED = 0, 1, 2, 3, 4, 5
+_SLACK, _LOOK, _KEPT, _ESTIMATE = 0, 1, 2, 3
 
 
 @struct_method
-def save(self, worker, seen, gap, violation): ...
+def save(self, worker, seen, gap, violation, stayed): ...
 
 
 @struct_method
@@ -49,25 +54,26 @@ def slack(self, seen, violation): ...
 
 
 @struct_method
-def judge(self, target): ...
+def judge(self, target, waiting, least): ...
 
 
 class Watch(NamedTuple):
     """Sums over the epoch under way, and the levels that follow from the last one."""
 
-    sums: np.ndarray  # for each worker: rows seen, gap, violation, rise and promised rise of N D
-    levels: np.ndarray  # slack, gap to recheck at, part of the promise that was kept
-    verdict: np.ndarray  # of the last epoch: target reached, all rows to be seen again
-    first_check: float  # FIRST_CHECK, times N
-    full: int  # rows of an epoch that leaves none out
+    # For each worker: rows seen, gap, violation, rise and promised rise of N D, rows that stay.
+    sums: np.ndarray
+    # Slack, gap to look at all rows at, part of the promise that was kept, estimate of the gap.
+    levels: np.ndarray
     skips: bool
 
-    def save(self, worker, seen, gap, violation):
+    def save(self, worker, seen, gap, violation, stayed):
         """What a worker has summed up in this epoch over the rows it saw: their terms of the
-        gap, and how far responses were from where they belong."""
+        gap, how far responses were from where they belong, and how many rows take part in the
+        next epoch too."""
         self.sums[worker, SEEN] = seen
         self.sums[worker, GAP] = gap
         self.sums[worker, VIOLATION] = violation
+        self.sums[worker, STAYED] = stayed
 
     def slack(self, seen, violation):
         """How much a response may be off before a skipped row would have to move: by the
@@ -80,34 +86,44 @@ class Watch(NamedTuple):
         """beta of the next epoch, by how the last one kept its promise."""
         return min(2.0 * beta, most) if self.levels[_KEPT] < LEAST_KEPT else beta
 
-    def judge(self, target):
-        """End an epoch.  The target is reached if the gap over the rows that took part is at
-        most that: rows left out had none when they were seen last."""
-        seen, gap, violation, rise, promise = 0.0, 0.0, 0.0, 0.0, 0.0
+    def judge(self, target, waiting, least):
+        """End an epoch that left `waiting` rows to the next one.  Returns whether to look at all
+        rows now: since the gap is small, or fewer than `least` rows are left."""
+        seen, gap, violation, rise, promise, stayed = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for worker in range(self.sums.shape[0]):
             seen += self.sums[worker, SEEN]
             gap += self.sums[worker, GAP]
             violation += self.sums[worker, VIOLATION]
             rise += self.sums[worker, RISE]
             promise += self.sums[worker, PROMISE]
+            stayed += self.sums[worker, STAYED]
         self.sums[:] = 0.0
         self.levels[_SLACK] = SLACK * violation / max(seen, 1.0)
         self.levels[_KEPT] = rise / promise if promise > 0.0 else 1.0
-        self.verdict[0] = gap <= target
-        if seen >= self.full:
-            self.levels[_RECHECK] = min(RECHECK * gap, self.first_check)
-            self.verdict[1] = False
-        else:
-            self.verdict[1] = gap <= max(self.levels[_RECHECK], target)
+        self.levels[_ESTIMATE] = gap
+        if not self.skips:
+            return gap <= target
+        level = self.levels[_LOOK]
+        if level < WORTH_A_LOOK * target:
+            level = target
+        return gap <= level or stayed + waiting < least
+
+    @property
+    def estimate(self) -> float:
+        """The gap that the last epoch showed, N times."""
+        return float(self.levels[_ESTIMATE])
+
+    def look(self, gap: float, keep: np.ndarray) -> None:
+        """All rows have been looked at, have this gap, N times, and are marked in `keep`."""
+        self.levels[_LOOK] = min(NEXT_LOOK * gap, self.levels[_LOOK])
+        if not keep.any():
+            keep[:] = True
 
 
-def make_watch(n: int, batch_size: int, skips: bool, gap_at_zero: float, workers: int = 1) -> Watch:
+def make_watch(skips: bool, gap_at_zero: float, workers: int = 1) -> Watch:
     """`gap_at_zero` is N P(0), in the units that kernels sum the gap in."""
     return Watch(
         np.zeros((workers, 16)),  # a cache line and more for each
-        np.array([np.inf, -np.inf, 1.0]),
-        np.zeros(2, np.bool_),
-        FIRST_CHECK * gap_at_zero,
-        (n // batch_size) * batch_size,
+        np.array([np.inf, FIRST_LOOK * gap_at_zero, 1.0, np.inf]),
         skips,
     )
