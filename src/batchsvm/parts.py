@@ -46,13 +46,14 @@ class CSRPart(NamedTuple):
     def span(self, i):
         return self.bounds[i, self.part], self.bounds[i, self.part + 1]
 
-    dot, add, add_norm2, flush = CSR.dot, CSR.add, CSR.add_norm2, CSR.flush
-    expect, fetch = CSR.expect, CSR.fetch
-
     def hint(self, i, j):
         prefetch(self.bounds[:, self.part], i)
         start, stop = self.span(j)
         self.fetch(np.int64(start), np.int64(stop))
+
+    dot, add, add_norm2, flush = CSR.dot, CSR.add, CSR.add_norm2, CSR.flush
+    expect = CSR.expect
+    fetch = CSR.fetch
 
 
 Part = Dense | CSR | Biased | DensePart | CSRPart
