@@ -170,7 +170,7 @@ def fit(
             bytes_a_row = matrix.rows.nbytes / n
             if isinstance(chosen, Blocks):
                 roster = make_roster(n, chosen.blocks, seed, bytes_a_row)
-            elif state.watch.skips:
+            elif chosen.may_skip(b, averaging is not None):
                 roster = make_roster(n, 1, seed, bytes_a_row, least=b)
         sampler = (
             make_block_sampler(roster, b)

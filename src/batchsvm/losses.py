@@ -24,6 +24,8 @@ Bodies use NumPy's functions of one element only (no `if`, no `np.where`), becau
 same text is run on whole arrays here and on single numbers in compiled kernels.  Every
 loss has at least one field: Numba cannot pass an empty struct to a compiled method.
 `allowed` says which parameters a loss can have: an open interval and its words.
+`corners = False` says that no alpha is a bound or a kink at which rows come to rest, so that it
+is no use to look for rows to leave out (`methods/watch.py`).
 `docs/add_a_loss.md` shows how to add one.
 """
 
@@ -177,6 +179,7 @@ class Logistic(NamedTuple):
 
     allowed = {"newton_steps": (0, 1000, "between 1 and 999")}
     task = "classification"
+    corners = False
     lower = 0.0
     upper = 1.0
     lipschitz = 1.0

@@ -1,8 +1,8 @@
 """The kernel of `methods/blocks.py`.
 
-Workers wait for each other twice an iteration.  In between, each adds up what all blocks did
-to some of the columns, a cache line of them: so a worker fetches a line of every other one and
-then the sums, and not all that everybody wrote.
+Workers wait for each other once an iteration: then each adds up what all blocks did, in the same
+order, and so has the same w as all others.  What blocks did is written to two places in turn, so
+that a worker may begin the next iteration while others still read.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ class Exchange(NamedTuple):
 
     base: np.ndarray  # for each worker: w at the start of the iteration
     local: np.ndarray  # for each worker: base and what the block at hand has added to it
-    moves: np.ndarray  # for each block: local - base at the end, and what it gains in N D
-    sums: np.ndarray  # moves, added up over the blocks
-    squares: np.ndarray  # for each cache line of columns: the squares of moves, of sums
+    # For each turn and block: local - base at the end; what it gains in N D; ||local - base||^2.
+    moves: np.ndarray
     moved: np.ndarray  # for each block: how many of its rows moved in this iteration
     rows: np.ndarray
     old: np.ndarray  # their alpha / c before
@@ -35,13 +34,11 @@ class Exchange(NamedTuple):
 
 def make_exchange(workers: int, blocks: int, share: int, d: int) -> Exchange:
     # Lines are padded, or two workers would write to one cache line.
-    wide, long = -(-(d + 1) // LINE) * LINE, -(-share // LINE) * LINE + LINE
+    wide, long = -(-(d + 2) // LINE) * LINE, -(-share // LINE) * LINE + LINE
     return Exchange(
         base=np.zeros((workers, wide + LINE)),
         local=np.zeros((workers, wide + LINE)),
-        moves=_aligned(blocks, wide),
-        sums=_aligned(1, wide)[0],
-        squares=_aligned(wide // LINE, LINE),
+        moves=_aligned(2 * blocks, wide).reshape(2, blocks, wide),
         moved=np.zeros((blocks, 16), np.int64),
         rows=np.zeros((blocks, long), np.int64),
         old=np.zeros((blocks, long)),
@@ -63,7 +60,6 @@ def sdca_blocks(dual, team, rows, w, exchange, sampler, watch, theta, iterations
     examples, roster, d = dual.examples, sampler.roster, w.size
     me, blocks, share, order = team.rank, roster.edges.size - 1, sampler.share, roster.order
     base, local = exchange.base[me, :d], exchange.local[me, :d]
-    moves, sums, squares = exchange.moves, exchange.sums, exchange.squares
     for j in range(d):
         base[j] = w[j]
     position = sampler.position[0]
@@ -75,6 +71,7 @@ def sdca_blocks(dual, team, rows, w, exchange, sampler, watch, theta, iterations
                 roster.line_up(block)
             position = 0
             team.wait()  # all know the longest block
+        moves = exchange.moves[done % 2]
         for block in range(me, blocks, team.size):
             for j in range(d):
                 local[j] = base[j]
@@ -105,31 +102,26 @@ def sdca_blocks(dual, team, rows, w, exchange, sampler, watch, theta, iterations
                     rows.add(i, dual.unit * examples[i].signed_weight * change, local)
             watch.save(block, seen, gap, violation, stayed)
             exchange.moved[block, 0] = moved
+            square = 0.0
             for j in range(d):
-                moves[block, j] = local[j] - base[j]
-            moves[block, d] = gain
-        team.wait()
-        for line in range(me, squares.shape[0], team.size):
-            own, all_together = 0.0, 0.0
-            for j in range(line * LINE, min((line + 1) * LINE, d + 1)):
-                total, square = 0.0, 0.0
-                for block in range(blocks):
-                    total += moves[block, j]
-                    square += moves[block, j] * moves[block, j]
-                sums[j] = total
-                if j < d:
-                    own += square
-                    all_together += total * total
-            squares[line, 0], squares[line, 1] = own, all_together
+                move = local[j] - base[j]
+                moves[block, j] = move
+                square += move * move
+            moves[block, d], moves[block, d + 1] = gain, square
         team.wait()
         # What the blocks gain to first order, sum_j L_j, and ||sum_j Delta_j||^2/(lam N).
-        first_order, quadratic = sums[d], 0.0
-        for line in range(squares.shape[0]):
-            first_order += 0.5 * squares[line, 0] / dual.unit
-            quadratic += squares[line, 1] / dual.unit
+        first_order, quadratic = 0.0, 0.0
+        for block in range(blocks):
+            first_order += moves[block, d] + 0.5 * moves[block, d + 1] / dual.unit
+        for j in range(d):
+            total = 0.0
+            for block in range(blocks):
+                total += moves[block, j]
+            local[j] = total
+            quadratic += total * total / dual.unit
         theta = first_order / quadratic if first_order < ALMOST_ONE * quadratic else 1.0
         for j in range(d):
-            base[j] += theta * sums[j]
+            base[j] += theta * local[j]
         if theta < 1.0:
             shortened += 1
             for block in range(me, blocks, team.size):

@@ -86,8 +86,10 @@ class Dual(NamedTuple):
 
     def stays(self, i, a, beta, slack):
         """Whether alpha_i would stay where it is if its response were off by `slack`."""
-        alpha = self.examples[i].alpha
-        return self.step(i, a - slack, beta) == alpha == self.step(i, a + slack, beta)
+        alpha, q = self.examples[i].alpha, self.curvature(i, beta)
+        down = self.loss.dual_step(alpha, a - slack, q) == alpha
+        up = self.loss.dual_step(alpha, a + slack, q) == alpha
+        return down & up  # not "and": guessing wrong costs more than the second step
 
 
 @Kernel

@@ -67,7 +67,7 @@ class DualMethod:
     skips_in_batches: ClassVar[bool] = False
 
     def may_skip(self, batch_size: int, averages: bool) -> bool:
-        """Whether rows may be left out of epochs."""
+        """Whether epochs have their order from a roster, and rows may be left out of them."""
         fits = (batch_size == 1 or self.skips_in_batches) and not averages
         return self.skips and fits and self.sampling == "permutation"
 
@@ -183,7 +183,8 @@ def start_dual(
         w,
         make_averaging(averaging, problem.n, scale=1.0),
         make_watch(
-            method.may_skip(batch_size, averaging is not None),
+            method.may_skip(batch_size, averaging is not None)
+            and getattr(problem.loss, "corners", True),
             problem.total_weight * problem.primal_at_zero,
             method.lines(workers),
         ),

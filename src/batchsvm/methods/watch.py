@@ -31,8 +31,8 @@ FIRST_LOOK = 3e-3
 NEXT_LOOK = 0.1
 WORTH_A_LOOK = 4.0
 # Slack, in mean violations; in the first epoch, when w is still far off, it is more.
-SLACK = 1.0
-FIRST_SLACK = 4.0
+SLACK = 2.0
+FIRST_SLACK = 6.0
 # Where D rises by less than this part of what the steps promise one by one, the rows are so
 # much alike that steps half as long do better.
 LEAST_KEPT = 0.5
