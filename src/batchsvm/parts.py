@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from batchsvm.compiled import Kernel
-from batchsvm.prefetch import prefetch
+from batchsvm.prefetch import PARTS_AHEAD, prefetch
 from batchsvm.rows import CSR, Biased, Dense, Rows
 from batchsvm.team import Team, Threads
 
@@ -52,8 +52,11 @@ class CSRPart(NamedTuple):
         self.fetch(np.int64(start), np.int64(stop))
 
     dot, add, add_norm2, flush = CSR.dot, CSR.add, CSR.add_norm2, CSR.flush
-    expect = CSR.expect
     fetch = CSR.fetch
+
+    def expect(self, order, k):
+        if k + 2 * PARTS_AHEAD < order.size:
+            self.hint(order[k + 2 * PARTS_AHEAD], order[k + PARTS_AHEAD])
 
 
 Part = Dense | CSR | Biased | DensePart | CSRPart

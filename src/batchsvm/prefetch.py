@@ -12,7 +12,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-ROWS_AHEAD = 4
+ROWS_AHEAD = 4  # more would ask for more than a core can wait for at once
+PARTS_AHEAD = 8  # of rows that are cut among workers, since each has little to do
 LINE = 64  # bytes that the memory hands over at a time
 MOST_LINES = 16  # of the values of a row; the hardware sees the rest of a longer one coming
 
