@@ -3,7 +3,8 @@
 On each set, first everyone goes from loose to tight settings, one step at a time, five
 seeds a step, the solvers in turn and in a new order each time; this gives the curves and
 says which setting is the loosest that reaches a goal.  Then everyone runs to each goal at
-that setting, in turn again; this gives the times and the ratios.
+that setting, in turn again; this gives the times and the ratios.  Every round of these has
+processes of its own, since where one happens to lie in memory can make it half as fast.
 """
 
 from __future__ import annotations
@@ -63,13 +64,16 @@ def climb(entries: list[Entry], knobs: dict[str, tuple[float, ...]], rounds: int
     return rows
 
 
-def finals(entries: list[Entry], rows: list[dict], rounds: int, fit: Fit) -> list[dict]:
+def finals(
+    entries: list[Entry], rows: list[dict], rounds: int, fit: Fit, renew: Callable[[], None]
+) -> list[dict]:
     """Rows of everyone at the loosest setting that reaches a goal, for each goal, in turn."""
     raced, order = [], Random(1)
-    for goal in GOALS:
-        knobs = {entry: loosest(rows, entry, goal, rounds) for entry in entries}
-        ready = [entry for entry in entries if knobs[entry] is not None]
-        for seed in range(rounds):
+    for seed in range(rounds):
+        renew()
+        for goal in GOALS:
+            knobs = {entry: loosest(rows, entry, goal, rounds) for entry in entries}
+            ready = [entry for entry in entries if knobs[entry] is not None]
             turns = order.sample(ready, len(ready))
             raced += [fit(entry, knobs[entry], seed, goal) for entry in turns]
     return raced
@@ -77,9 +81,13 @@ def finals(entries: list[Entry], rows: list[dict], rounds: int, fit: Fit) -> lis
 
 def race(
     names: list[str], peers: list[Peer], threads: list[int], rounds: int, limit: float,
-    console: Console,
+    console: Console, settled: list[dict] = (),
 ) -> Iterator[list[dict]]:  # fmt: skip
-    """The rows of one set after another, so that a long run can be kept as it goes."""
+    """The rows of one set after another, so that a long run can be kept as it goes.
+
+    `settled` are rows of an earlier race: who has some on a set keeps its way along the
+    settings there, and is timed again to the goals alone.
+    """
     entries = entries_of(peers, threads)
     knobs = {peer.name: peer.knobs for peer in peers}
     columns = (
@@ -103,10 +111,19 @@ def race(
 
             fit = partial(timed_fit, clients, data, best, limit, show)
             progress.update(task, description=f"{name}: along the settings", refresh=True)
-            way = climb(entries, knobs, rounds, fit)
+            known = [row for row in settled if row["set"] == name and not row["goal"]]
+            left = [entry for entry in entries if entry not in {entry_of(row) for row in known}]
+            way = known + climb(left, knobs, rounds, fit)
             progress.update(task, description=f"{name}: to the goals", refresh=True)
-            yield way + finals(entries, way, rounds, fit)
+            yield way + finals(entries, way, rounds, fit, partial(renew, clients))
             progress.update(task, description=name, total=1, completed=1, refresh=True)
+
+
+def renew(clients: dict[str, Client]) -> None:
+    """New processes for the next round, but for peers that compile for half a minute in each."""
+    for client in clients.values():
+        if client.peer.ours or not client.peer.compiles:
+            client.close()
 
 
 def timed_fit(

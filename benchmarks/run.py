@@ -41,6 +41,9 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--solvers", nargs="+", choices=[p.name for p in PEERS], metavar="name")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--settled", action="store_true", help="peers keep the settings of the last race"
+    )
     parser.add_argument("--limit", type=float, default=10.0, help="seconds a fit may take")
     parser.add_argument("--nonzeros", type=float, default=3e8, help="of the last step of growth")
     parser.add_argument("--scaling-rows", type=int, default=200_000, help="of the generated set")
@@ -109,7 +112,14 @@ def main(arguments: list[str] | None = None) -> None:
         # Sets that are not asked for keep the numbers that they have.
         rows = [row for row in results.read(folder, "race") if row["set"] not in options.sets]
         how = f"Rounds: {rounds}; a fit may take {options.limit:g} s."
-        for more in race(options.sets, peers, options.threads, rounds, options.limit, console):
+        settled = []
+        if options.settled:
+            ours = {peer.name for peer in PEERS if peer.ours}
+            settled = [r for r in results.read(folder, "race") if r["solver"] not in ours]
+            how += " The peers' ways along their settings are those of an earlier race."
+        for more in race(
+            options.sets, peers, options.threads, rounds, options.limit, console, settled
+        ):
             rows += more
             keep("race", rows, how)
     if "memory" in wanted:

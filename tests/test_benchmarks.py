@@ -97,7 +97,9 @@ def test_everyone_goes_as_far_as_needed_and_takes_turns():
     assert steps["short"] == [1.0, 1.0, 0.1, 0.1]
     assert steps["breaks"] == [1.0, 1.0, 0.1]  # no second try with another seed
     assert {solver for solver, _, _ in asked[:3]} == set(knobs)  # in turn, not one after another
-    raced = finals(entries, rows, 2, fit)
+    renewed = []
+    raced = finals(entries, rows, 2, fit, lambda: renewed.append(len(renewed)))
+    assert renewed == [0, 1]
     assert {(r["solver"], r["goal"]) for r in raced} == {
         *(("good", goal) for goal in GOALS), ("short", 1e-3), ("short", 1e-4), ("breaks", 1e-3),
     }  # fmt: skip
