@@ -49,7 +49,7 @@ VIOLATION = "tol, of the largest violation in the dual"
 PEERS = (
     Peer(
         "batchsvm", "ours.py", "batchsvm", (), "tol, the certified gap",
-        ladder(1e-2, 5e-7), threaded=True, compiles=True,
+        ladder(3e-2, 5e-7), threaded=True, compiles=True,
     ),
     Peer(
         "LinearSVC", "linear_svc.py", "scikit-learn", SKLEARN, VIOLATION,

@@ -10,7 +10,7 @@ import numpy as np
 from batchsvm import data_inputs, inputs
 from batchsvm.certificate import Certificate, certify_point
 from batchsvm.engines import ENGINES
-from batchsvm.layout import lay_out, lay_out_as_asked
+from batchsvm.layout import keeps_recent, lay_out, lay_out_as_asked
 from batchsvm.losses import Loss
 from batchsvm.methods import (
     Blocks,
@@ -94,7 +94,8 @@ def fit(
     max_epochs : float
         Stop after looking at max_epochs * n rows.
     averaging : {None, "tail", "decay"}
-        Return the last iterate, the mean over the second half of the run (Algorithm 1,
+        Return the last iterate (with "auto" on many rows of few columns the mean of recent
+        ones, where that is better), the mean over the second half of the run (Algorithm 1,
         Theorem 2), or the decaying average 0.9/0.1 of the paper's experiments.
     initial : Solution or (w, alpha), optional
         Start from alpha and w(alpha); a w that is another one is not used.
@@ -157,6 +158,7 @@ def fit(
             matrix, y, loss, lam, sample_weight, radius, offset
         )
         alpha = _read_initial(initial, problem)
+        open_choice = chosen is None and batch_size == "auto"
         chosen, plan = _settle(problem, chosen, batch_size, averaging, tol, seed)
         b = plan.batch_size
 
@@ -166,7 +168,10 @@ def fit(
             state = start_pegasos(problem, b, averaging, alpha, plan.workers)
         else:
             beta = beta_b(b, n, plan.sigma2)
-            state = start_dual(chosen, problem, b, beta, averaging, alpha, plan.workers)
+            state = start_dual(
+                chosen, problem, b, beta, averaging, alpha, plan.workers,
+                remembers=open_choice and keeps_recent(matrix),
+            )  # fmt: skip
             bytes_a_row = matrix.rows.nbytes / n
             if isinstance(chosen, Blocks):
                 roster = make_roster(n, chosen.blocks, seed, bytes_a_row)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf, log2
 
 import numpy as np
@@ -76,7 +77,7 @@ def point_sums(rows, examples, loss, lower, upper, start, alpha, w, out, respons
     """The sums over a block of rows that starts at `start`; alpha is that block's, and so are the
     responses that are returned."""
     for begin in range(0, alpha.size, CHUNK):
-        losses, duals, magnitude, sensitivity, pull = 0.0, 0.0, 0.0, 0.0, 0.0
+        losses, duals, magnitude, sensitivity, pull, support = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for k in range(begin, min(begin + CHUNK, alpha.size)):
             i = start + k
             offset, length = examples[i].offset, np.sqrt(examples[i].norm2)
@@ -91,12 +92,13 @@ def point_sums(rows, examples, loss, lower, upper, start, alpha, w, out, respons
             magnitude += value + abs(conjugate) + abs(linear)
             sensitivity += weight * abs(loss.subgradient(a)) * length
             pull += abs(alpha[k]) * length
-            out[SUPPORT_VECTORS] += alpha[k] != 0.0
+            support += alpha[k] != 0.0
         out[LOSSES] += losses
         out[DUALS] += duals
         out[MAGNITUDE] += magnitude
         out[SENSITIVITY] += sensitivity
         out[PULL] += pull
+        out[SUPPORT_VECTORS] += support
 
 
 @dataclass(frozen=True)
@@ -113,12 +115,20 @@ class Look:
     sums: np.ndarray
 
     @property
+    def primal(self) -> float:
+        """P(w)."""
+        return float(self.sums[LOSSES]) / self.problem.total_weight + self._regulariser
+
+    @property
     def gap(self) -> float:
         """The gap, should w be w(alpha)."""
-        problem = self.problem
+        dual = float(self.sums[DUALS]) / self.problem.total_weight - self._regulariser
+        return self.primal - dual
+
+    @cached_property
+    def _regulariser(self) -> float:
         size = norm(self.w)
-        change = float(self.sums[LOSSES] - self.sums[DUALS]) / problem.total_weight
-        return change + problem.lam * size * size
+        return self.problem.lam / 2 * size * size
 
     def certify(self) -> Certificate:
         """The certificate.

@@ -83,6 +83,11 @@ def lay_out(matrix: Matrix, averages: bool, sigma2: float, lam_n: float) -> Layo
     )  # fmt: skip
 
 
+def keeps_recent(matrix: Matrix) -> bool:
+    """Whether the mean of recent iterates is worth keeping: many rows, few columns."""
+    return matrix.d <= FEW_COLUMNS and matrix.is_large
+
+
 def column_workers(matrix: Matrix, batch_size: int = 1) -> tuple[int, str]:
     """Among how many workers the columns are cut, and why."""
     jobs, stored = matrix.threads.size, matrix.rows.nonzeros

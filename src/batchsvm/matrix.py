@@ -78,6 +78,7 @@ class Matrix:
         # Those that pass over all rows; kernels may be run by all of them.
         self.passing = passing(self.threads, rows.nonzeros)
         self.n, self.d = rows.shape
+        self.is_large = rows.nonzeros >= SMALL
 
     @cached_property
     def parts(self) -> list[Part]:

@@ -150,14 +150,17 @@ class Run:
         began = perf_counter()
         w, alpha_of = self.state.primal_point(), self.state.alpha_of
         look = look_at(self.problem, w, alpha_of, self.engine.look)
+        self.engine.looked(look.gap)
         if not certifies and look.gap > self.tol * self.problem.primal_at_zero:
-            self.engine.looked(look.gap)
             self._seconds += perf_counter() - began
             return None
+        recent = self.state.averaging.recent
+        if recent is not None:
+            other = look_at(self.problem, recent, alpha_of)
+            look = other if other.primal < look.primal else look
         certificate = look.certify()
-        self.engine.looked(certificate.gap)
         self._certify_seconds += perf_counter() - began
-        return self._record(certificate, w)
+        return self._record(certificate, look.w)
 
     def _certify_what_is_there(self) -> None:
         """After Ctrl-C, the better of where training stands and of the best point so far; as it

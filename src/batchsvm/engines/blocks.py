@@ -54,7 +54,9 @@ def _aligned(lines: int, width: int) -> np.ndarray:
 
 
 @Kernel
-def sdca_blocks(dual, team, rows, w, exchange, sampler, watch, theta, iterations, target):
+def sdca_blocks(
+    dual, team, rows, w, exchange, sampler, watch, averaging, theta, iterations, target
+):
     """Returns the iterations done, whether that was because a look at all rows is due, theta of
     the last one, and how many had one below 1."""
     examples, roster, d = dual.examples, sampler.roster, w.size
@@ -122,6 +124,8 @@ def sdca_blocks(dual, team, rows, w, exchange, sampler, watch, theta, iterations
         theta = first_order / quadratic if first_order < ALMOST_ONE * quadratic else 1.0
         for j in range(d):
             base[j] += theta * local[j]
+        if me == 0:
+            averaging.observe_primal(1.0, base)
         if theta < 1.0:
             shortened += 1
             for block in range(me, blocks, team.size):
@@ -134,6 +138,7 @@ def sdca_blocks(dual, team, rows, w, exchange, sampler, watch, theta, iterations
             team.wait()
             if me == 0:
                 exchange.due[0] = watch.judge(target, 0, 1)
+                averaging.fade()
             team.wait()
             position = order.size
             reached = exchange.due[0]

@@ -101,7 +101,7 @@ class Engine:
             (done, reached, theta, shortened), *_ = self.threads.together(
                 lambda team: sdca_blocks(
                     dual, team, problem.rows, state.w, self.exchange, self.sampler, state.watch,
-                    1.0 / state.beta, count, goal,
+                    state.averaging, 1.0 / state.beta, count, goal,
                 ),
                 self.workers,
             )  # fmt: skip

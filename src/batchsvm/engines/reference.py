@@ -110,6 +110,7 @@ def _dual_iteration(problem, method, state, sampler, start, A, X, goal) -> bool:
         return False
     due = watch.judge(goal, sampler.takes_part() - start - A.size, A.size)
     sampler.position[0], sampler.visited[0] = sampler.order.size, 0
+    state.averaging.fade()
     if isinstance(method, Guarded) and A.size > 1:
         state.beta = watch.next_beta(state.beta, float(A.size))
     return bool(due)
@@ -168,10 +169,12 @@ def _blocks_iteration(problem, state, sampler, goal) -> bool:
     if theta < 1:
         examples["alpha"] = before + theta * (examples["alpha"] - before)
     state.w += theta * total
+    state.averaging.observe_primal(1.0, state.w)
     sampler.position[0] += sampler.share
     if sampler.position[0] < roster.longest_block():
         return False
     sampler.position[0] = roster.order.size
+    state.averaging.fade()
     return bool(watch.judge(goal, 0, 1))
 
 
@@ -231,6 +234,7 @@ def _fixed_beta_iteration(problem: Problem, state: DualState, A: np.ndarray, X: 
     """Naive and safe mini-batching, Sections 4.1 and 4.2."""
     sign, weight, offset = _parts(problem, A)
     state.averaging.observe(1.0)
+    state.averaging.observe_primal(1.0, state.w)
     a = sign * (X @ state.w) - offset
     _move(problem, state, A, X, sign, weight, _step(problem, state, state.beta, A, a, weight))
 

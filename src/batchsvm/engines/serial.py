@@ -23,6 +23,7 @@ def sdca_serial(dual, rows, w, sampler, watch, averaging, iterations, target):
             sampler.shuffle()
             start = 0
         averaging.observe(1.0)
+        averaging.observe_primal(1.0, w)
         i = order[start]
         rows.expect(order, start)
         prefetch(examples, order[min(start + ROWS_AHEAD, order.size - 1)])
@@ -47,6 +48,7 @@ def sdca_serial(dual, rows, w, sampler, watch, averaging, iterations, target):
             watch.save(0, seen, gap, violation, stayed)
             seen, gap, violation, stayed = 0.0, 0.0, 0.0, 0.0
             start, visited = order.size, 0
+            averaging.fade()
             if watch.judge(target, 0, 1):
                 sampler.position[0], sampler.visited[0] = start, visited
                 return done + 1, True

@@ -12,6 +12,11 @@ w(averaged alpha), and is computed from it when a certificate is made.
 
 Projections break this: they shrink the scale so fast that S_T g_T - D_T M cancels to
 nothing.  A projected run averages w itself, at O(d) an iteration.
+
+`RecentMean` is no average that anybody asks for, but a second candidate beside the last iterate
+on data with many rows and few columns.  There every row moves all of w, and w jumps about its
+goal: on cov, P of the mean of the last epochs is five to ten times closer to the optimum than P
+of the last iterate is.  The dual point stays the last one.
 """
 
 from __future__ import annotations
@@ -25,6 +30,8 @@ from batchsvm.compiled import struct_method
 AVERAGINGS = (None, "tail", "decay")
 
 _SMALLEST_DISCOUNT = 1e-280
+REMEMBERED = 16  # every so many iterates, one is added to the mean of recent ones
+FADING = 0.5  # what an epoch leaves of the weight of earlier ones
 _WEIGHT, _DISCOUNT, _COUNT = 0, 1, 2
 
 
@@ -38,6 +45,10 @@ def observe_primal(self, scale, v): ...
 
 @struct_method
 def note(self, i, change): ...
+
+
+@struct_method
+def fade(self): ...
 
 
 class LastIterate(NamedTuple):
@@ -57,6 +68,10 @@ class LastIterate(NamedTuple):
     def is_tail(self) -> bool:
         return False
 
+    @property
+    def recent(self) -> np.ndarray | None:
+        return None
+
     def observe(self, scale):
         pass
 
@@ -66,8 +81,57 @@ class LastIterate(NamedTuple):
     def note(self, i, change):
         pass
 
+    def fade(self):
+        pass
+
     def restart(self) -> None:
         pass
+
+
+class RecentMean(NamedTuple):
+    """No average, but the mean of recent iterates beside it."""
+
+    primal: np.ndarray  # the sum of those remembered
+    sums: np.ndarray  # how many these are, and iterates seen since the last of them
+
+    @property
+    def on(self) -> bool:
+        return False
+
+    @property
+    def has_mean(self) -> bool:
+        return False
+
+    @property
+    def is_tail(self) -> bool:
+        return False
+
+    @property
+    def recent(self) -> np.ndarray | None:
+        return self.primal / self.sums[0] if self.sums[0] > 0 else None
+
+    def observe_primal(self, scale, v):
+        self.sums[1] += 1.0
+        if self.sums[1] >= REMEMBERED:
+            self.sums[0] += 1.0
+            self.sums[1] = 0.0
+            for j in range(self.primal.size):
+                self.primal[j] += v[j]
+
+    def observe(self, scale):
+        pass
+
+    def note(self, i, change):
+        pass
+
+    def restart(self) -> None:
+        pass
+
+    def fade(self):
+        """An epoch is over."""
+        self.sums[0] *= FADING
+        for j in range(self.primal.size):
+            self.primal[j] *= FADING
 
 
 class Averaging(NamedTuple):
@@ -111,6 +175,13 @@ class Averaging(NamedTuple):
         """See the iterate w = scale * v itself."""
         for j in range(self.primal.size):
             self.primal[j] = self.keep * self.primal[j] + self.share * scale * v[j]
+
+    @property
+    def recent(self) -> np.ndarray | None:
+        return None
+
+    def fade(self):
+        pass
 
     def note(self, i, change):
         """Entry i of g changes by this much."""

@@ -31,7 +31,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from batchsvm.methods.averaging import Averaging, LastIterate, make_averaging
+from batchsvm.methods.averaging import Averaging, LastIterate, RecentMean, make_averaging
 from batchsvm.methods.watch import Watch, make_watch
 from batchsvm.problem import Problem
 
@@ -136,7 +136,7 @@ class DualState:
 
     problem: Problem
     w: np.ndarray
-    averaging: Averaging | LastIterate
+    averaging: Averaging | LastIterate | RecentMean
     watch: Watch
     batch_size: int
     beta_b: float
@@ -172,8 +172,10 @@ def start_dual(
     averaging: str | None,
     alpha: np.ndarray | None,
     workers: int = 1,
+    remembers: bool = False,
 ) -> DualState:
-    """The state before the first iteration, at alpha or at zero."""
+    """The state before the first iteration, at alpha or at zero; it `remembers` recent iterates
+    where nothing is averaged."""
     w = np.zeros(problem.d)
     if alpha is not None:
         problem.set_alpha(alpha)
@@ -181,7 +183,9 @@ def start_dual(
     return DualState(
         problem,
         w,
-        make_averaging(averaging, problem.n, scale=1.0),
+        RecentMean(np.zeros(problem.d), np.zeros(2))
+        if remembers and averaging is None
+        else make_averaging(averaging, problem.n, scale=1.0),
         make_watch(
             method.may_skip(batch_size, averaging is not None)
             and getattr(problem.loss, "corners", True),
