@@ -9,6 +9,7 @@ import click
 from batchsvm.cli import options as opt
 from batchsvm.cli.loading import describe, facts, load
 from batchsvm.cli.output import print_json, simple_progress
+from batchsvm.cli.overwriting import refuse_overwriting, with_labels
 
 
 @click.command(
@@ -38,6 +39,9 @@ def convert(data: str, out: str, out_label: str, as_json: bool, **reading: Any) 
     """
     from batchsvm.files import write
 
+    refuse_overwriting(
+        with_labels("OUT", out), with_labels("DATA", data) | {"--labels": reading["labels"]}
+    )
     found = load(data, reading, labels_needed=False)
     with simple_progress(f"writing {out}") as step:
         write(out, found.X, found.y, label=out_label, names=found.names, progress=step)

@@ -9,6 +9,7 @@ import click
 from batchsvm.cli import options as opt
 from batchsvm.cli.loading import describe, load
 from batchsvm.cli.output import print_json, progress
+from batchsvm.cli.overwriting import refuse_overwriting, with_labels
 
 
 @click.command(
@@ -33,6 +34,9 @@ def plan(data: str, lam: float, tol: float, loss: Any, plot: str | None, as_json
     """
     import batchsvm
 
+    refuse_overwriting(
+        {"--plot": plot}, with_labels("DATA", data) | {"--labels": reading["labels"]}
+    )
     chosen = opt.build_loss(loss)
     regression = chosen.task == "regression"
     found = load(data, reading, labels_needed=regression)

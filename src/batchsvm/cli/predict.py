@@ -10,6 +10,7 @@ import numpy as np
 from batchsvm.cli import options as opt
 from batchsvm.cli.loading import load
 from batchsvm.cli.output import label_text, print_json
+from batchsvm.cli.overwriting import refuse_overwriting, with_labels
 
 
 @click.command(
@@ -35,6 +36,10 @@ def predict(model: str, data: str, out: str | None, scores: bool, jobs: int, as_
     """
     from batchsvm.model import load as load_model
 
+    refuse_overwriting(
+        {"OUT": out},
+        {"MODEL": model} | with_labels("DATA", data) | {"--labels": reading["labels"]},
+    )
     made = load_model(model)
     found = load(data, reading, labels_needed=False, columns=made.n_features)
     decided = made.decision_function(found.X, jobs)

@@ -10,6 +10,7 @@ import click
 from batchsvm.cli import options as opt
 from batchsvm.cli.loading import describe, facts, load
 from batchsvm.cli.output import certificate_facts, print_json, progress, proven
+from batchsvm.cli.overwriting import refuse_overwriting, with_labels
 
 
 class BatchSize(click.ParamType):
@@ -105,6 +106,10 @@ def train(
     """
     from batchsvm.modelling import fit_model
 
+    refuse_overwriting(
+        {"MODEL": model, "--report": report},
+        with_labels("DATA", data) | {"--labels": reading["labels"]},
+    )
     chosen, rule = opt.build_loss(loss), opt.build_method(method)
     found = load(data, reading, labels_needed=True)
     curve = report is not None and averaging != "tail"  # whose start the end decides

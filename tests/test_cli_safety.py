@@ -1,0 +1,74 @@
+"""The command harms no file, and says in words what was wrong; in this process, for speed."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from batchsvm.cli import main
+
+ROWS = "1 1:1 2:0.5\n-1 1:-1\n1 2:2\n-1 2:-1\n"
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run a command in an empty folder: its exit status, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as left:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        err = "".join(line for line in err.splitlines(True) if "compiling" not in line)
+        return left.value.code, out, err
+
+    return run
+
+
+def refused(ran):
+    status, out, err = ran
+    assert status == 2
+    assert out == ""
+    assert err.count("\n") == 1, err
+    return err.removeprefix("batchsvm: ").rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "who"),
+    [
+        ("train x x", "MODEL must be another file than DATA, not 'x'"),
+        ("train x ./x", "MODEL must be another file than DATA, not './x'"),
+        ("train x link", "MODEL must be another file than DATA, not 'link'"),
+        ("train link x", "MODEL must be another file than DATA, not 'x'"),
+        ("train x hard", "MODEL must be another file than DATA, not 'hard'"),
+        ("train x m --report x", "--report must be another file than DATA, not 'x'"),
+        ("train x m --report ./m", "--report must be another file than MODEL, not './m'"),
+        ("train a.npy y --labels y", "MODEL must be another file than --labels, not 'y'"),
+        ("convert x x", "OUT must be another file than DATA, not 'x'"),
+        ("convert a.npy a.labels.npy", "OUT must be another file than the labels of DATA"),
+        ("convert x b.npy --labels b.labels.npy", "the labels of OUT must be another file than"),
+        ("predict m x x", "OUT must be another file than DATA, not 'x'"),
+        ("predict m x m", "OUT must be another file than MODEL, not 'm'"),
+        ("predict m a.npy a.labels.npy", "OUT must be another file than the labels of DATA"),
+        ("plan x --plot link", "--plot must be another file than DATA, not 'link'"),
+    ],
+)
+def test_no_command_writes_over_its_input(run, tmp_path, arguments, who):
+    """The files are no data: nothing was read before they were compared."""
+    names = ("x", "m", "y", "a.npy", "a.labels.npy", "b.labels.npy")
+    for name in names:
+        (tmp_path / name).write_text("precious")
+    (tmp_path / "link").symlink_to("x")
+    os.link(tmp_path / "x", tmp_path / "hard")
+    assert who in refused(run(*arguments.split()))
+    assert all((tmp_path / name).read_text() == "precious" for name in names)
+
+
+def test_an_old_model_may_be_replaced(run, tmp_path):
+    (tmp_path / "x").write_text(ROWS)
+    np.save(tmp_path / "m", np.eye(2))
+    assert run("train", "x", "m.npy", "--lam", 0.1)[0] == 0
+    assert (tmp_path / "m.npy").read_bytes().startswith(b"BATCHSVM")
