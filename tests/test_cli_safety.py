@@ -72,3 +72,14 @@ def test_an_old_model_may_be_replaced(run, tmp_path):
     np.save(tmp_path / "m", np.eye(2))
     assert run("train", "x", "m.npy", "--lam", 0.1)[0] == 0
     assert (tmp_path / "m.npy").read_bytes().startswith(b"BATCHSVM")
+
+
+@pytest.mark.parametrize("group", [[], ["data"]])
+def test_without_arguments_the_help_keeps_its_lines(run, group):
+    status, out, err = run(*group)
+    asked, text, nothing = run(*group, "--help")
+    assert asked == 0
+    assert nothing == ""
+    assert text.count("\n") > 5
+    assert out + err == text
+    assert status == (2 if err else 0)  # click from 8.2 on, and before

@@ -23,6 +23,8 @@ COMMANDS = {
     "completion": "completion:completion",
 }
 ERROR, INTERRUPTED = 2, 130
+# Before click 8.2 a group without arguments printed its help and raised nothing.
+NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
 class Commands(click.Group):
@@ -69,6 +71,9 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:  # `batchsvm ... | head` has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
+    except NO_ARGUMENTS as error:  # its message is the help, whose lines are its own
+        error.show()
+        status = error.exit_code
     except click.ClickException as error:
         status = _fail(_usage(error))
     except MemoryError as error:
