@@ -10,6 +10,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.preprocessing import StandardScaler
 
 from batchsvm import inputs
+from batchsvm.cli import main
 from batchsvm.losses import LOSSES
 
 settings.register_profile("batchsvm", deadline=None, derandomize=True, max_examples=60)
@@ -83,3 +84,28 @@ def cancer():
 def diabetes():
     X, y = load_diabetes(return_X_y=True)
     return StandardScaler().fit_transform(X), y
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run a command in an empty folder, in this process: its exit status, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as left:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        err = "".join(line for line in err.splitlines(True) if "compiling" not in line)
+        return left.value.code, out, err
+
+    return run
+
+
+def refused(ran):
+    """The one line of an error, which is exit status 2."""
+    status, out, err = ran
+    assert status == 2
+    assert out == ""
+    assert err.count("\n") == 1, err
+    return err.removeprefix("batchsvm: ").rstrip("\n")

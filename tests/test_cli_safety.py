@@ -7,33 +7,9 @@ import os
 import numpy as np
 import pytest
 
-from batchsvm.cli import main
+from conftest import refused
 
 ROWS = "1 1:1 2:0.5\n-1 1:-1\n1 2:2\n-1 2:-1\n"
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    """Run a command in an empty folder: its exit status, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as left:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        err = "".join(line for line in err.splitlines(True) if "compiling" not in line)
-        return left.value.code, out, err
-
-    return run
-
-
-def refused(ran):
-    status, out, err = ran
-    assert status == 2
-    assert out == ""
-    assert err.count("\n") == 1, err
-    return err.removeprefix("batchsvm: ").rstrip("\n")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import textwrap
 import warnings
 
 import numpy as np
+import pandas
 import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import SGDClassifier
@@ -151,8 +152,8 @@ def test_foreign_files_and_other_versions(tmp_path):
         path.write_bytes(content)
         with pytest.raises(ModelFileError, match="is not a batchsvm model"):
             batchsvm.load(path)
-    path.write_bytes(b"BATCHSVM" + (2).to_bytes(4, "little") + bytes(100))
-    with pytest.raises(ModelFileError, match=r"version 2 of the format.* reads up to 1"):
+    path.write_bytes(b"BATCHSVM" + (3).to_bytes(4, "little") + bytes(100))
+    with pytest.raises(ModelFileError, match=r"version 3 of the format.* reads up to 2"):
         batchsvm.load(path)
     with pytest.raises(FileNotFoundError, match="there is no such file"):
         batchsvm.load(tmp_path / "missing")
@@ -197,6 +198,10 @@ def test_headers_that_lie(tmp_path, header, what):
         (lambda h, a: a.update(intercept=np.ones(1, np.float32)), "intercept must be finite"),
         (lambda h, a: h.update(intercept_scaling="inf"), "intercept_scaling is inf"),
         (lambda h, a: h.update(classes={"dtype": "O", "values": [1, 2]}), "not numbers or words"),
+        (lambda h, a: h.update(zero_based=1), "zero_based is 1"),
+        (lambda h, a: h.update(feature_names=["a", "b"]), "2 names for 6 columns"),
+        (lambda h, a: h.update(feature_names=list("abcdee")), "5 names for 6 columns"),
+        (lambda h, a: h.update(feature_names=[1] * 6), "a word was expected"),
     ],
 )  # fmt: skip
 def test_entries_that_do_not_fit_together(tmp_path, change, what):
@@ -208,6 +213,21 @@ def test_entries_that_do_not_fit_together(tmp_path, change, what):
     container.write(path, header, arrays)
     with pytest.raises(ModelFileError, match=what):
         batchsvm.load(path)
+
+
+def test_a_file_of_version_1_knows_no_columns(tmp_path):
+    _, _, solution = solution_of()
+    path = tmp_path / "model"
+    solution.save(path)
+    header, arrays = container.read(path)
+    del header["zero_based"], header["feature_names"]
+    body = bytearray(container.encode(header, arrays)[:-32])
+    body[8:12] = (1).to_bytes(4, "little")
+    path.write_bytes(bytes(body) + hashlib.sha256(body).digest())
+    model = batchsvm.load(path)
+    assert model.zero_based is None
+    assert model.feature_names is None
+    np.testing.assert_array_equal(model.coef[0], solution.w)
 
 
 def test_an_unknown_loss_still_predicts(tmp_path):
@@ -264,6 +284,9 @@ def test_our_estimators_are_saved_with_what_certifies_them(tmp_path, iris, diabe
         known = estimator.certificate_
         known = [known] if isinstance(known, batchsvm.Certificate) else list(known)
         assert found == known
+    named = BatchSVC(lam=0.01).fit(pandas.DataFrame(X, columns=list("abcd")), y)
+    named.save(tmp_path / "model")
+    assert batchsvm.load(tmp_path / "model").feature_names == ("a", "b", "c", "d")
     free = BatchSVC(lam=0.01, intercept="free", random_state=0).fit(X[two], y[two])
     free.save(tmp_path / "model")
     model = batchsvm.load(tmp_path / "model")

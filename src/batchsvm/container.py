@@ -27,7 +27,7 @@ import numpy as np
 from batchsvm.atomic import replacing
 
 MAGIC = b"BATCHSVM"
-VERSION = 1
+VERSION = 2
 ALIGNMENT = 64
 CHECKSUM_BYTES = 32
 TYPES = ("<f8", "<f4", "<i8", "<i4")

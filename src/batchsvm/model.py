@@ -56,6 +56,10 @@ class Model:
     history : tuple of dict of ndarray
         The certificates along the way of each fit.
     plan : Plan or None
+    zero_based : bool or None
+        Whether the indices of the LIBSVM text it was trained on count from 0; None if unknown.
+    feature_names : tuple of str or None
+        The names of the columns, if they have any.
     trained_on : Fingerprint
     library_version : str
     """
@@ -76,6 +80,8 @@ class Model:
     batch_size: int | None = None
     history: tuple[dict[str, np.ndarray], ...] = field(default=(), repr=False)
     plan: Plan | None = field(default=None, repr=False)
+    zero_based: bool | None = None
+    feature_names: tuple[str, ...] | None = field(default=None, repr=False)
     library_version: str = field(default_factory=library_version)
 
     @property
@@ -172,7 +178,16 @@ def model_of_estimator(estimator: Any, y: Any = None) -> Model:
         certificates=certificates,
         **(_proof_of(estimator) if certificates else {}),
         plan=plan if isinstance(plan, Plan) else None,
+        feature_names=_names_of(estimator),
     )
+
+
+def _names_of(estimator: Any) -> tuple[str, ...] | None:
+    """The names of the columns it was fitted on, if each has its own."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None or len(set(names)) < len(names):
+        return None
+    return tuple(str(name) for name in names)
 
 
 def _proof_of(estimator: Any) -> dict[str, Any]:

@@ -49,6 +49,8 @@ def write_model(model: Any, path: str | os.PathLike[str]) -> None:
         "batch_size": None if model.batch_size is None else int(model.batch_size),
         "plan": None if model.plan is None else _encode_plan(model.plan),
         "trained_on": model.trained_on._asdict(),
+        "zero_based": model.zero_based,
+        "feature_names": None if model.feature_names is None else list(model.feature_names),
         "history_fields": list(HISTORY_FIELDS),
     }
     container.write(path, header, arrays)
@@ -117,6 +119,8 @@ def _decode(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, 
         "batch_size": size,
         "history": _decode_history(header, arrays),
         "plan": None if header["plan"] is None else _decode_plan(header["plan"]),
+        "zero_based": _decode_base(header.get("zero_based")),  # not in version 1
+        "feature_names": _decode_names(header.get("feature_names"), d),
         "library_version": _word(header["library_version"]),
     }
 
@@ -216,6 +220,21 @@ def _decode_certificate(entry: Any) -> Certificate:
 def _decode_fingerprint(entry: Any) -> Fingerprint:
     n, d = (inputs.whole(key, entry[key], 0, 2**62, "a count") for key in ("n", "d"))
     return Fingerprint(n, d, None if entry["labels"] is None else _word(entry["labels"]))
+
+
+def _decode_base(entry: Any) -> bool | None:
+    if entry is not None and not isinstance(entry, bool):
+        raise TypeError(f"zero_based is {entry!r}")
+    return entry
+
+
+def _decode_names(entry: Any, d: int) -> tuple[str, ...] | None:
+    if entry is None:
+        return None
+    names = tuple(_word(name) for name in _list(entry))
+    if not len(names) == len(set(names)) == d:
+        raise ValueError(f"there are {len(set(names))} names for {d} columns")
+    return names
 
 
 def _encode_plan(plan: Plan) -> dict[str, Any]:

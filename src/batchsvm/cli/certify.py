@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from batchsvm.cli import options as opt
-from batchsvm.cli.loading import load
+from batchsvm.cli.loading import load_for
 from batchsvm.cli.output import certificate_facts, print_json, progress, proven
 
 DEFAULT_TOL = 1e-3
@@ -41,7 +41,7 @@ def certify(model: str, data: str, tol: float | None, jobs: int, as_json: bool,
     made = load_model(model)
     if tol is None:
         tol = made.plan.tol if made.plan is not None else DEFAULT_TOL
-    found = load(data, reading, labels_needed=True, columns=made.n_features)
+    found = load_for(made, data, reading, labels_needed=True)
     y = found.y
     differences = made.trained_on.differences(fingerprint(found.X, y))
     with progress("certifying"):

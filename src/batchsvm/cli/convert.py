@@ -35,7 +35,8 @@ def convert(data: str, out: str, out_label: str, as_json: bool, **reading: Any) 
 
     .npz (sparse data as scipy.sparse.save_npz, with an entry y), .npy (labels beside it in
     NAME.labels.npy), .csv, .parquet, anything else LIBSVM text; .csv and LIBSVM text are
-    compressed under .gz, .bz2, .xz. Numbers come back bit for bit.
+    compressed under .gz, .bz2, .xz. Numbers come back bit for bit. Indices of LIBSVM text count
+    from where those of DATA do, or from 1.
     """
     from batchsvm.files import write
 
@@ -44,7 +45,10 @@ def convert(data: str, out: str, out_label: str, as_json: bool, **reading: Any) 
     )
     found = load(data, reading, labels_needed=False)
     with simple_progress(f"writing {out}") as step:
-        write(out, found.X, found.y, label=out_label, names=found.names, progress=step)
+        write(
+            out, found.X, found.y, label=out_label, names=found.names,
+            zero_based=bool(found.zero_based), progress=step,
+        )  # fmt: skip
     if as_json:
         print_json({"data": facts(found) | {"file": data}, "out": out})
         return

@@ -37,6 +37,7 @@ def info(model: str, as_json: bool) -> None:
         "method": _method(made),
         "trained on": f"{made.trained_on.n:,} rows x {made.trained_on.d:,} columns"
         + (f", labels {made.trained_on.labels[:12]}..." if made.trained_on.labels else ""),
+        "columns": _columns(made),
         "classes": "none: a regressor" if made.classes is None else ", ".join(found["classes"][:8])
         + (", ..." if len(found["classes"]) > 8 else ""),
         "coefficients": f"{found['nonzeros']:,} of {made.coef.size:,} are not zero",
@@ -63,6 +64,8 @@ def model_facts(made: Any) -> dict[str, Any]:
         "method": made.method,
         "batch_size": made.batch_size,
         "trained_on": made.trained_on._asdict(),
+        "zero_based": made.zero_based,
+        "feature_names": made.feature_names,
         "classes": None if made.classes is None else [label_text(c) for c in made.classes.tolist()],
         "nonzeros": int(np.count_nonzero(made.coef)),
         "intercept": made.intercept,
@@ -77,6 +80,15 @@ def _method(made: Any) -> str:
         return "-"
     serial = made.batch_size == 1 and made.method != "pegasos"
     return "serial SDCA" if serial else f"{made.method}, batch size {made.batch_size}"
+
+
+def _columns(made: Any) -> str:
+    names = made.feature_names
+    if names is not None:
+        return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+    if made.zero_based is not None:
+        return f"by index, from {int(not made.zero_based)}"
+    return "by position"
 
 
 def _in_words(parameters: dict[str, Any]) -> str:

@@ -8,29 +8,48 @@ import numpy as np
 import scipy.sparse as sp
 
 from batchsvm.cli.output import label_text, simple_progress
-from batchsvm.files import Data, DataFileError, read
+from batchsvm.files import Data, DataFileError, IndexBaseError, read
 
 
-def load(
-    path: str, options: dict[str, Any], labels_needed: bool, columns: int | None = None
-) -> Data:
+def load(path: str, options: dict[str, Any], labels_needed: bool, model: Any = None) -> Data:
     """The data of a file, with a bar on a terminal."""
     zero_based = options.get("zero_based")
+    known = {} if model is None else {"n_features": model.n_features, "names": model.feature_names}
+    if options.get("features"):
+        known["n_features"] = options["features"]
     with simple_progress(f"reading {path}") as step:
         data = read(
             path,
             label=options.get("label"),
             labels=options.get("labels"),
-            n_features=options.get("features") or columns,
             zero_based="auto" if zero_based is None else zero_based,
             dtype=np.float32 if options.get("float32") else np.float64,
             progress=step,
+            **known,
         )
     if labels_needed and data.y is None:
         raise DataFileError(
             path, "has no labels; name their column with --label, or their file with --labels"
         )
     return data
+
+
+def load_for(model: Any, path: str, options: dict[str, Any], labels_needed: bool) -> Data:
+    """The data of a file, its columns being those that the model was trained on.
+
+    A file alone may not tell where its indices count from: the model knows where those of its
+    training data did.
+    """
+    if options.get("zero_based") is not None or model.zero_based is None:
+        return load(path, options, labels_needed, model)
+    try:
+        return load(path, options | {"zero_based": model.zero_based}, labels_needed, model)
+    except IndexBaseError as error:
+        base, other = ("0", "--one-based") if model.zero_based else ("1", "--zero-based")
+        raise ValueError(
+            f"{error}; the model's training data counts from {base}; if this file does not, say"
+            f" {other}"
+        ) from None
 
 
 def facts(data: Data) -> dict[str, Any]:

@@ -107,7 +107,8 @@ def reading(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--features", type=click.IntRange(min=1), help="Columns to expect."),
         click.option(
             "--zero-based/--one-based", default=None,
-            help="Where indices of LIBSVM text count from.  [default: 0 if an index 0 occurs]",
+            help="Where indices of LIBSVM text count from.  [default: as the model's training data"
+            " did, else 0 if an index 0 occurs]",
         ),
         click.option("--float32", is_flag=True, help="Keep text data in single precision."),
     ]  # fmt: skip

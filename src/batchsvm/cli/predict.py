@@ -8,7 +8,7 @@ import click
 import numpy as np
 
 from batchsvm.cli import options as opt
-from batchsvm.cli.loading import load
+from batchsvm.cli.loading import load_for
 from batchsvm.cli.output import label_text, print_json
 from batchsvm.cli.overwriting import refuse_overwriting, with_labels
 
@@ -41,7 +41,7 @@ def predict(model: str, data: str, out: str | None, scores: bool, jobs: int, as_
         {"MODEL": model} | with_labels("DATA", data) | {"--labels": reading["labels"]},
     )
     made = load_model(model)
-    found = load(data, reading, labels_needed=False, columns=made.n_features)
+    found = load_for(made, data, reading, labels_needed=False)
     decided = made.decision_function(found.X, jobs)
     predicted = made.chosen(decided)
     values = decided if scores else predicted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -132,6 +133,8 @@ def train(
             callback=share,
             checkpoints=often(found.X.shape[0], batch_size) if curve else "auto",
         )
+    names = None if found.names is None else tuple(found.names)
+    made = replace(made, zero_based=found.zero_based, feature_names=names)
     made.save(model)
     if report:
         from batchsvm.report import write_report

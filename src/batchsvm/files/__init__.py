@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from batchsvm.files.errors import DataFileError
+from batchsvm.files.errors import DataFileError, IndexBaseError
 from batchsvm.files.formats import FORMATS, Data, read, write
 from batchsvm.files.libsvm import read_libsvm
 
-__all__ = ["FORMATS", "Data", "DataFileError", "read", "read_libsvm", "write"]
+__all__ = ["FORMATS", "Data", "DataFileError", "IndexBaseError", "read", "read_libsvm", "write"]

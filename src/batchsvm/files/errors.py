@@ -1,4 +1,4 @@
-"""The one error of data files: what is wrong, in which file, on which line."""
+"""Errors of data files: what is wrong, in which file, on which line."""
 
 from __future__ import annotations
 
@@ -12,3 +12,7 @@ class DataFileError(ValueError):
         place = str(path) if line is None else f"{path}:{line}"
         super().__init__(f"{place}: {what}")
         self.path, self.line = str(path), line
+
+
+class IndexBaseError(DataFileError):
+    """An index of LIBSVM text that would fit if indices counted from the other of 0 and 1."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from batchsvm.files import arrays, tables
 from batchsvm.files.errors import DataFileError
-from batchsvm.files.libsvm import read_libsvm
+from batchsvm.files.libsvm import read_with_base
 from batchsvm.files.streams import Progress, bare_suffix, compression
 from batchsvm.files.write_libsvm import write_libsvm
 
@@ -24,11 +25,15 @@ FORMATS = {
 
 
 class Data(NamedTuple):
-    """Rows, labels (None if there are none), and the names of the columns if they have any."""
+    """Rows, labels (None if there are none), and the names of the columns if they have any.
+
+    `zero_based` says whether the indices of LIBSVM text were taken to count from 0.
+    """
 
     X: Any
     y: np.ndarray | None
     names: list[str] | None = None
+    zero_based: bool | None = None
 
 
 def read(
@@ -37,6 +42,7 @@ def read(
     label: str | None = None,
     labels: str | os.PathLike[str] | None = None,
     n_features: int | None = None,
+    names: Sequence[str] | None = None,
     zero_based: bool | str = "auto",
     dtype: type = np.float64,
     progress: Progress | None = None,
@@ -55,6 +61,8 @@ def read(
         A file of labels for .npz and .npy: .npy, or text with one label a line.
     n_features : int, optional
         Columns to expect; LIBSVM text gets that many even if the last are all zero.
+    names : sequence of str, optional
+        Columns that a table must have, in the order in which X is to have them.
     zero_based : bool or "auto"
         Whether indices of LIBSVM text count from 0; "auto" if an index 0 occurs.
     dtype : float64 or float32
@@ -75,10 +83,10 @@ def read(
         X, y = arrays.read_npz(path) if suffix == ".npz" else arrays.read_npy(path)
         data = Data(X, y)
     elif suffix in (".csv", ".parquet", ".pq"):
-        data = Data(*tables.read_table(path, suffix, label, dtype))
+        data = Data(*tables.read_table(path, suffix, label, dtype, names))
     else:
-        X, y = read_libsvm(path, n_features, zero_based, dtype, progress)
-        data = Data(X, y)
+        X, y, from_zero = read_with_base(path, n_features, zero_based, dtype, progress)
+        data = Data(X, y, zero_based=from_zero)
     if labels is not None:
         data = data._replace(y=arrays.read_labels(Path(labels)))
     n, d = data.X.shape
@@ -97,11 +105,13 @@ def write(
     *,
     label: str = "label",
     names: list[str] | None = None,
+    zero_based: bool = False,
     progress: Progress | None = None,
 ) -> None:
     """Write data in the format that the name's end asks for; the file is replaced at once.
 
-    Numbers come back bit for bit from every format.
+    Numbers come back bit for bit from every format.  Indices of LIBSVM text count from 1, or
+    from 0 if `zero_based`.
     """
     path = Path(path)
     suffix = bare_suffix(path)
@@ -110,4 +120,4 @@ def write(
     elif suffix in (".csv", ".parquet", ".pq"):
         tables.write_table(path, suffix, X, y, label, names)
     else:
-        write_libsvm(path, X, y, progress)
+        write_libsvm(path, X, y, progress, zero_based)

@@ -26,7 +26,7 @@ import scipy.sparse as sp
 
 from batchsvm.compiled import Kernel
 from batchsvm.files.decimals import EXACT, ends_token, is_space, parse_decimal
-from batchsvm.files.errors import DataFileError
+from batchsvm.files.errors import DataFileError, IndexBaseError
 from batchsvm.files.streams import Progress, blocks_of_lines
 
 NUMBER = re.compile(
@@ -163,6 +163,10 @@ class _Malformed(Exception):
         self.position = position
 
 
+class _OtherBase(_Malformed):
+    """An index that would fit if indices counted from the other of 0 and 1."""
+
+
 def _parse_block(block: bytes, low: int, high: int, width: type = np.int32) -> Part:
     text = np.frombuffer(block, dtype=np.uint8)
     rows, entries = _count(text)
@@ -185,7 +189,10 @@ def _parse_block(block: bytes, low: int, high: int, width: type = np.int32) -> P
     if error == _WIDE:
         return _parse_block(block, low, high, np.int64)
     if error:
-        raise _Malformed(_index_fault(error, _token(block, where), low, high), where)
+        token = _token(block, where)
+        shifted = error == _TOO_HIGH and low == 0 and int(token.partition(b":")[0]) == high + 1
+        kind = _OtherBase if error == _TOO_LOW or shifted else _Malformed
+        raise kind(_index_fault(error, token, low, high), where)
     n, m = int(state[_ROWS]), int(state[_ENTRIES])
     return Part(
         labels[:n], indptr[: n + 1], indices[:m], values[:m],
@@ -265,6 +272,18 @@ def read_libsvm(
     array([ 1., -1.])
     >>> folder.cleanup()
     """
+    X, y, _ = read_with_base(path, n_features, zero_based, dtype, progress)
+    return X, y
+
+
+def read_with_base(
+    path: str | os.PathLike[str],
+    n_features: int | None = None,
+    zero_based: bool | str = "auto",
+    dtype: type = np.float64,
+    progress: Progress | None = None,
+) -> tuple[sp.csr_array, np.ndarray, bool]:
+    """As `read_libsvm`, and whether indices were taken to count from 0."""
     path = Path(path)
     if zero_based not in ("auto", True, False):
         raise ValueError(f"zero_based must be True, False or 'auto', not {zero_based!r}")
@@ -283,7 +302,8 @@ def read_libsvm(
             except _Malformed as fault:
                 line = sum(part.lines for part in parts) + 1
                 line += _lines_before(path, block, fault.position)
-                raise DataFileError(path, str(fault), line) from None
+                error = IndexBaseError if isinstance(fault, _OtherBase) else DataFileError
+                raise error(path, str(fault), line) from None
     if not parts or not sum(part.labels.size for part in parts):
         raise DataFileError(path, "holds no rows")
     return _assemble(path, parts, n_features, zero_based, dtype)
@@ -303,7 +323,7 @@ def _assemble(
     n_features: int | None,
     zero_based: bool | str,
     dtype: type,
-) -> tuple[sp.csr_array, np.ndarray]:
+) -> tuple[sp.csr_array, np.ndarray, bool]:
     base = 0 if zero_based is True or min(part.lowest for part in parts) == 0 else 1
     columns = max(part.highest for part in parts) + 1 - base
     if n_features is not None and columns > n_features:
@@ -330,4 +350,4 @@ def _assemble(
         shape=(labels.size, d),
     )
     matrix.has_sorted_indices = matrix.has_canonical_format = True
-    return matrix, labels
+    return matrix, labels, base == 0

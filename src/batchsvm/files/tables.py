@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,9 @@ def _arrow() -> Any:
 
 
 def read_table(
-    path: Path, suffix: str, label: str | None, dtype: type
+    path: Path, suffix: str, label: str | None, dtype: type, expected: Sequence[str] | None = None
 ) -> tuple[np.ndarray, np.ndarray | None, list[str]]:
-    """X, y and the names of X's columns."""
+    """X, y and the names of X's columns, which are those expected, in that order."""
     arrow = _arrow()
     try:
         with path.open("rb") as raw:
@@ -50,19 +51,42 @@ def read_table(
         twice = next(name for name in names if names.count(name) > 1)
         raise DataFileError(path, f"has more than one column named {twice!r}")
     if label is None:
-        label = next((name for name in USUAL_LABELS if name in names), None)
+        usual = [name for name in USUAL_LABELS if name in names and name not in (expected or ())]
+        label = usual[0] if usual else None
     elif label not in names:
-        some = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
-        raise DataFileError(path, f"has no column {label!r} for the labels; it has {some}")
+        raise DataFileError(path, f"has no column {label!r} for the labels; it has {_some(names)}")
     if table.num_rows == 0:
         raise DataFileError(path, "holds no rows")
     features = [name for name in names if name != label]
     if not features:
         raise DataFileError(path, "has no column beside the labels")
+    if expected is not None:
+        _refuse_others(path, features, expected, label)
+        features = list(expected)
     X = np.empty((table.num_rows, len(features)), dtype=dtype)
     for k, name in enumerate(features):
         X[:, k] = _numbers(arrow, path, name, table.column(name))
     return X, None if label is None else _labels(arrow, path, label, table.column(label)), features
+
+
+def _refuse_others(
+    path: Path, found: list[str], expected: Sequence[str], label: str | None
+) -> None:
+    there, known = frozenset(found), frozenset(expected)
+    missing = [name for name in expected if name not in there]
+    unknown = [name for name in found if name not in known]
+    faults = [f"it lacks {_some(missing)}"] if missing else []
+    if unknown:
+        hint = "" if label else "; name the column of labels, if this is it"
+        faults.append(f"it has {_some(unknown)} more{hint}")
+    if faults:
+        raise DataFileError(
+            path, f"must have the columns of the training data, but {' and '.join(faults)}"
+        )
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
 
 
 def _refuse_nulls(path: Path, name: str, column: Any) -> None:

@@ -19,8 +19,10 @@ from batchsvm.files.streams import Progress, compressed
 ROWS_AT_ONCE = 4096
 
 
-def write_libsvm(path: Path, X: Any, y: Any, progress: Progress | None = None) -> None:
-    """Write X and y with indices from 1; without labels, each is 0."""
+def write_libsvm(
+    path: Path, X: Any, y: Any, progress: Progress | None = None, zero_based: bool = False
+) -> None:
+    """Write X and y with indices from 1, or from 0; without labels, each is 0."""
     X = sp.csr_array(X)
     if not X.has_canonical_format:
         X = X.copy()
@@ -35,14 +37,14 @@ def write_libsvm(path: Path, X: Any, y: Any, progress: Progress | None = None) -
     with replacing(path) as raw, compressed(path, raw) as sink:
         for start in range(0, n, ROWS_AT_ONCE):
             stop = min(start + ROWS_AT_ONCE, n)
-            sink.write(_lines(X, labels, start, stop).encode("ascii"))
+            sink.write(_lines(X, labels, start, stop, 0 if zero_based else 1).encode("ascii"))
             if progress is not None:
                 progress(stop / n)
 
 
-def _lines(X: sp.csr_array, labels: np.ndarray, start: int, stop: int) -> str:
+def _lines(X: sp.csr_array, labels: np.ndarray, start: int, stop: int, base: int) -> str:
     first, last = int(X.indptr[start]), int(X.indptr[stop])
-    indices = (X.indices[first:last].astype(np.int64) + 1).tolist()
+    indices = (X.indices[first:last].astype(np.int64) + base).tolist()
     entries = [
         f" {index}:{_shortest(value)}"
         for index, value in zip(indices, X.data[first:last].tolist(), strict=True)
