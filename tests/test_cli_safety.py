@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import numpy as np
@@ -59,3 +60,35 @@ def test_without_arguments_the_help_keeps_its_lines(run, group):
     assert text.count("\n") > 5
     assert out + err == text
     assert status == (2 if err else 0)  # click from 8.2 on, and before
+
+
+@pytest.mark.parametrize(
+    ("labels", "accuracy", "words"),
+    [
+        ([1, -1, 1, -1], 1.0, "accuracy 1\n"),
+        ([1, 3, 1, 4], 0.5,
+         "accuracy 0.5, where 2 rows count as wrong, since the model does not know 3, 4\n"),
+        ([0, 0, 0, 0], None, "no accuracy: the model knows none of the labels, which are 0\n"),
+    ],
+)  # fmt: skip
+def test_labels_that_the_model_does_not_know(run, tmp_path, labels, accuracy, words):
+    (tmp_path / "x").write_text(ROWS)
+    features = [line.split(" ", 1)[1] for line in ROWS.splitlines()]
+    lines = [f"{label} {rest}\n" for label, rest in zip(labels, features, strict=True)]
+    (tmp_path / "new").write_text("".join(lines))
+    run("train", "x", "m", "--lam", 0.01)
+    assert run("predict", "m", "new")[2] == words
+    assert f"({words.strip()})" in run("predict", "m", "new", "out")[1]
+    found = json.loads(run("predict", "m", "new", "--json")[1])
+    unknown = sorted({str(label) for label in labels} - {"1", "-1"})
+    assert found["accuracy"] == accuracy
+    assert found["unknown_labels"] == unknown
+    assert found["rows_with_unknown_labels"] == sum(str(label) in unknown for label in labels)
+
+
+def test_a_regressor_and_labels_that_are_words(run, tmp_path):
+    (tmp_path / "x.csv").write_text("a,label\n1,2\n3,4\n")
+    (tmp_path / "new.csv").write_text("a,label\n1,two\n")
+    run("train", "x.csv", "m", "--loss", "huber", "--lam", 1)
+    words = "no mean absolute error: the labels are no numbers\n"
+    assert run("predict", "m", "new.csv")[2] == words

@@ -32,7 +32,8 @@ def predict(model: str, data: str, out: str | None, scores: bool, jobs: int, as_
             **reading: Any) -> None:  # fmt: skip
     """Predict the rows of DATA with MODEL, one line a row, into OUT or onto stdout.
 
-    If DATA has labels, the accuracy (or the mean absolute error) is shown as well.
+    If DATA has labels, the accuracy (or the mean absolute error) is shown as well. Labels that
+    the model does not know count as wrong, and are named; if it knows none, there is no accuracy.
     """
     from batchsvm.model import load as load_model
 
@@ -52,7 +53,7 @@ def predict(model: str, data: str, out: str | None, scores: bool, jobs: int, as_
         shown = {"out": out} if out else {"scores" if scores else "predictions": values}
         print_json({"model": model, "data": data, "rows": len(predicted)} | quality | shown)
         return
-    words = "".join(f"{name.replace('_', ' ')} {value:.6g}" for name, value in quality.items())
+    words = _in_words(quality)
     if out:
         click.echo(f"{len(predicted):,} predictions: {out}" + (f" ({words})" if words else ""))
         return
@@ -61,12 +62,40 @@ def predict(model: str, data: str, out: str | None, scores: bool, jobs: int, as_
         click.echo(words, err=True)
 
 
-def _quality(made: Any, predicted: np.ndarray, y: np.ndarray | None) -> dict[str, float]:
+def _quality(made: Any, predicted: np.ndarray, y: np.ndarray | None) -> dict[str, Any]:
+    """How well the labels were met; None where they are no labels for this model."""
     if y is None:
         return {}
     if made.classes is None:
-        return {"mean_absolute_error": float(np.abs(predicted - y.astype(float)).mean())}
-    return {"accuracy": float((_texts(predicted) == _texts(y)).mean())}
+        error = np.abs(predicted - y).mean() if y.dtype.kind in "fiub" else None
+        return {"mean_absolute_error": error}
+    truth, known = _texts(y), set(_texts(made.classes).tolist())
+    foreign = np.array([label not in known for label in truth.tolist()])
+    right = float((_texts(predicted) == truth).mean())
+    return {
+        "accuracy": None if foreign.all() else right,
+        "unknown_labels": np.unique(truth[foreign]).tolist(),
+        "rows_with_unknown_labels": int(foreign.sum()),
+    }
+
+
+def _in_words(quality: dict[str, Any]) -> str:
+    if not quality:
+        return ""
+    if "accuracy" not in quality:
+        error = quality["mean_absolute_error"]
+        if error is None:
+            return "no mean absolute error: the labels are no numbers"
+        return f"mean absolute error {error:.6g}"
+    accuracy, labels = quality["accuracy"], quality["unknown_labels"]
+    some = ", ".join(labels[:6]) + (", ..." if len(labels) > 6 else "")
+    if accuracy is None:
+        return f"no accuracy: the model knows none of the labels, which are {some}"
+    text = f"accuracy {accuracy:.6g}"
+    if labels:
+        rows = quality["rows_with_unknown_labels"]
+        text += f", where {rows:,} rows count as wrong, since the model does not know {some}"
+    return text
 
 
 def _texts(labels: np.ndarray) -> np.ndarray:
