@@ -87,7 +87,7 @@ def test_a_gap_above_tol_is_exit_status_1(folder):
                "--max-epochs", "1", "--method", "pegasos")  # fmt: skip
     assert ran.returncode == 1
     assert len(quiet(ran.stderr).splitlines()) == 1
-    assert quiet(ran.stderr).startswith("batchsvm: warning: max_epochs was reached")
+    assert quiet(ran.stderr).startswith("batchsvm: warning: --max-epochs was reached")
     ran = call(folder, "certify", "short.model", "breast-cancer.train.svm")
     assert ran.returncode == 1
     assert "ABOVE tol" in ran.stdout
@@ -150,12 +150,12 @@ def test_plan_as_json_and_plot(folder):
         (["train", "breast-cancer.train.svm", "m", "--loss", "hing"], "did you mean 'hinge'?"),
         (["train", "breast-cancer.train.svm", "m", "--loss", "hinge:x=1"], "no parameter 'x'"),
         (["train", "breast-cancer.train.svm", "m", "--method", "auto:x=1"], "takes no parameters"),
-        (["train", "breast-cancer.train.svm", "m", "--lam", "-1"], "lam must be a finite positive"),
+        (["train", "breast-cancer.train.svm", "m", "--lam", "-1"], "--lam must be a finite"),
         (["train", "breast-cancer.train.svm", "m", "-b", "x"], "neither 'auto' nor an integer"),
         (["predict", "breast-cancer.test.svm", "breast-cancer.test.svm"], "not a batchsvm model"),
         (["certify", "cancer.model", "breast-cancer.test.svm"], "143 rows, not 426"),
         (["predict", "cancer.model", "wide.svm"], "wide.svm:1: the index must be at most 30"),
-        (["data", "get", "nothing"], "name must be one of"),
+        (["data", "get", "nothing"], "NAME must be one of"),
         (["convert", "words.csv", "words.svm"], "labels that are numbers"),
         (["train", "words.npy", "m"], "has no labels; name their column with --label"),
     ],

@@ -63,6 +63,48 @@ def test_without_arguments_the_help_keeps_its_lines(run, group):
 
 
 @pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("train x m --jobs 0", "--jobs must be a positive integer, or -1 for all cores, not 0"),
+        ("train x m --max-epochs -1", "--max-epochs must be a finite positive number, not -1.0"),
+        ("train x m --batch-size 9", "--batch-size must be 'auto' or an integer from 1 to n = 4"),
+        ("train x m --seed -1", "--seed must be None, an integer"),
+        ("train x m --intercept -1", "--intercept must be 0 or a positive number, not -1.0"),
+        ("train x m --tol nan", "--tol must be a finite number that is not negative, not nan"),
+        ("train x m --loss hing", "--loss must be one of"),
+        ("train x m --loss huber:delta", "Invalid value for '--loss': 'delta' must look like"),
+        ("train x m --method hing", "--method must be one of"),
+        ("train x m --method blocks --averaging tail", "--averaging must be None for blocks"),
+        ("train wild x.model", "DATA must be finite"),
+        ("convert named.csv b.csv --out-label a", "--out-label must not be the name of a column"),
+        ("certify m x --tol nan", "--tol must be a finite number that is not negative, not nan"),
+        ("certify m x --tol -1", "--tol must be a finite number that is not negative, not -1.0"),
+        ("certify m x --tol inf", "--tol must be a finite number that is not negative, not inf"),
+        ("predict tol x", "tol: there is no such file"),
+        ("train tol m", "tol: there is no such file"),
+    ],
+)
+def test_errors_name_options(run, tmp_path, arguments, message):
+    (tmp_path / "x").write_text(ROWS)
+    (tmp_path / "wild").write_text("1 1:inf\n-1 1:1\n")
+    (tmp_path / "named.csv").write_text("a,label\n1,2\n3,4\n")
+    assert refused(run(*arguments.split())).startswith(message)
+
+
+@pytest.mark.filterwarnings("default")
+def test_many_classes_share_one_warning(run, tmp_path):
+    rows = [f"{k % 5} 1:{k % 7} 2:{k % 3} 3:{k % 11}" for k in range(60)]
+    (tmp_path / "x").write_text("\n".join(rows) + "\n")
+    status, out, err = run("train", "x", "m", "--lam", "1e-6", "--max-epochs", 1)
+    assert status == 1
+    assert err.count("\n") == 1, err
+    assert err.startswith("batchsvm: warning: 5 of 5 classes stopped early. The worst is '")
+    assert "where --max-epochs was reached before the gap was within --tol" in err
+    assert "raise --max-epochs (now 1), use a larger --lam, or scale the columns of DATA" in err
+    assert "max_epochs" not in out
+
+
+@pytest.mark.parametrize(
     ("labels", "accuracy", "words"),
     [
         ([1, -1, 1, -1], 1.0, "accuracy 1\n"),

@@ -21,8 +21,10 @@ from batchsvm.certificate import Certificate
 from batchsvm.fingerprint import fingerprint
 from batchsvm.losses import Loss
 from batchsvm.model import Model, history_of, name_of_loss, parameters_of
+from batchsvm.shortfall import warn_of_classes
 from batchsvm.solution import Solution
 
+MAX_EPOCHS = 1000  # as in `fit`
 # Called before each fit with its number, how many there are, and the class in words.
 Announce = Callable[[int, int, str], None]
 
@@ -57,12 +59,17 @@ def fit_model(
     classes = np.unique(y) if loss.task == "classification" else None
     several = classes is not None and classes.size > 2
     targets = [(str(c), y == c) for c in classes] if several and classes is not None else [("", y)]
+    if several:  # one warning for all of them
+        warn, options["warn"] = options.get("warn", True), False
     solutions = []
     for k, (name, target) in enumerate(targets):
         if announce is not None:
             announce(k, len(targets), name)
         target = np.where(target, 1.0, -1.0) if several else target
         solutions.append(fit(X, target, loss, bias=bias, **options))
+    if several and warn:
+        names = [name for name, _ in targets]
+        warn_of_classes(solutions, names, options.get("max_epochs", MAX_EPOCHS))
     first = solutions[0]
     w = np.array([solution.w for solution in solutions])
     d = X.shape[1]

@@ -15,6 +15,22 @@ def warn_if_short(solution: Solution, max_epochs: float) -> None:
         warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
 
 
+def warn_of_classes(solutions: list[Solution], names: list[str], max_epochs: float) -> None:
+    """One warning for all classes that stopped above tol, in the words of the worst."""
+    short = [k for k, solution in enumerate(solutions) if shortfall(solution, max_epochs)]
+    if not short:
+        return
+    from sklearn.exceptions import ConvergenceWarning  # half a second to import
+
+    worst = max(short, key=lambda k: solutions[k].certificate.relative_gap)
+    warnings.warn(
+        f"{len(short)} of {len(solutions)} classes stopped early. The worst is {names[worst]!r},"
+        f" where {shortfall(solutions[worst], max_epochs)}",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
+
+
 def shortfall(solution: Solution, max_epochs: float) -> str | None:
     """That the gap is above tol, how large it is, and what to do about it; None if it is not."""
     if solution.status in (Status.CONVERGED, Status.STOPPED):

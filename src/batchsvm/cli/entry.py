@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from batchsvm.cli.wording import in_options
+
 # Command, module and function; a module is imported when its command is called.
 COMMANDS = {
     "plan": "plan:plan",
@@ -81,7 +83,7 @@ def main(arguments: list[str] | None = None) -> None:
     except OSError as error:
         status = _fail(_about_file(error))
     except (ValueError, TypeError, ModuleNotFoundError, ArithmeticError) as error:
-        status = _fail(str(error))
+        status = _fail(str(error) if hasattr(error, "path") else in_options(str(error)))
     sys.exit(status if isinstance(status, int) else 0)
 
 
@@ -112,4 +114,4 @@ def _fail(text: str) -> int:
 
 
 def _show_warning(message: Any, *_: Any, **__: Any) -> None:
-    _say(f"warning: {message}")
+    _say(f"warning: {in_options(str(message))}")

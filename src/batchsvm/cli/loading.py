@@ -46,10 +46,9 @@ def load_for(model: Any, path: str, options: dict[str, Any], labels_needed: bool
         return load(path, options | {"zero_based": model.zero_based}, labels_needed, model)
     except IndexBaseError as error:
         base, other = ("0", "--one-based") if model.zero_based else ("1", "--zero-based")
-        raise ValueError(
-            f"{error}; the model's training data counts from {base}; if this file does not, say"
-            f" {other}"
-        ) from None
+        hint = f"the model's training data counts from {base}; if this file does not, say {other}"
+        error.args = (f"{error}; {hint}",)
+        raise
 
 
 def facts(data: Data) -> dict[str, Any]:

@@ -33,12 +33,12 @@ class Named(click.ParamType):
         from batchsvm.inputs import choice
 
         choice(self.what, name, self.names)
-        return name, dict(self._pair(item) for item in rest.split(",") if item)
+        return name, dict(self._pair(item, param, ctx) for item in rest.split(",") if item)
 
-    def _pair(self, item: str) -> tuple[str, Any]:
+    def _pair(self, item: str, param: Any, ctx: Any) -> tuple[str, Any]:
         key, equals, word = item.partition("=")
         if not equals:
-            self.fail(f"{self.what}: {item!r} must look like PARAMETER=VALUE")
+            self.fail(f"{item!r} must look like PARAMETER=VALUE", param, ctx)
         for kind in (int, float):
             try:
                 return key, kind(word)

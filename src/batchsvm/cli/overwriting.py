@@ -9,18 +9,20 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import click
+
 Files = dict[str, str | None]  # what the command calls it, and the file if one was given
 
 
 def refuse_overwriting(outputs: Files, inputs: Files) -> None:
-    """ValueError if an output is one of the inputs, or another output."""
+    """UsageError if an output is one of the inputs, or another output."""
     known = [(name, file) for name, file in inputs.items() if file]
     for name, file in outputs.items():
         if not file:
             continue
         for other, taken in known:
             if _same(file, taken):
-                raise ValueError(f"{name} must be another file than {other}, not {file!r}")
+                raise click.UsageError(f"{name} must be another file than {other}, not {file!r}")
         known.append((name, file))
 
 

@@ -12,6 +12,7 @@ from batchsvm.cli import options as opt
 from batchsvm.cli.loading import describe, facts, load
 from batchsvm.cli.output import certificate_facts, print_json, progress, proven
 from batchsvm.cli.overwriting import refuse_overwriting, with_labels
+from batchsvm.cli.wording import in_options
 
 
 class BatchSize(click.ParamType):
@@ -162,7 +163,7 @@ def train(
         for k, solution in enumerate(solutions):
             if len(solutions) > 1 and made.classes is not None:
                 click.echo(f"class {made.classes[k]} against the rest")
-            click.echo(str(solution))
+            click.echo(in_options(str(solution)))
         click.echo(f"model: {model}")
         if report:
             click.echo(f"report: {report}")
@@ -180,7 +181,7 @@ def fit_facts(solution: Any) -> dict[str, Any]:
     history = solution.history
     return {
         "status": solution.status.name,
-        "why": solution.status.value,
+        "why": in_options(solution.status.value),
         "certificate": certificate_facts(solution.certificate),
         "epochs": float(history.epoch[-1]),
         "iterations": int(history.iteration[-1]),
