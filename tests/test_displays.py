@@ -14,9 +14,14 @@ import matplotlib
 import numpy as np
 import onnxruntime
 import pytest
+from scipy.special import expit
+from sklearn.decomposition import PCA
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import batchsvm
+from batchsvm import BatchSVC, BatchSVR
 from batchsvm.displays import ConvergenceDisplay, ScheduleDisplay, SpeedupDisplay
 from batchsvm.modelling import fit_model
 from batchsvm.onnx_export import to_onnx
@@ -152,8 +157,39 @@ def test_onnx_predicts_the_same(tmp_path, labels):
         return
     clear = np.abs(scores if scores.ndim == 1 else np.diff(np.sort(scores), axis=1)[:, -1]) > 1e-5
     np.testing.assert_array_equal(np.asarray(outputs[0])[clear], model.predict(X)[clear])
-    both = np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
-    np.testing.assert_allclose(outputs[1], both, rtol=1e-4, atol=1e-5)
+    assert [output.name for output in session.get_outputs()] == ["label", "probabilities"]
+    found = expit(np.column_stack([-scores, scores]) if scores.ndim == 1 else scores)
+    np.testing.assert_allclose(outputs[1], found / found.sum(axis=1, keepdims=True), atol=1e-5)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
+def test_onnx_of_a_pipeline(classes, loss):
+    """Probabilities are called so where there are any."""
+    rng = np.random.default_rng(2)
+    X = (10.0 * rng.normal(size=(150, 4)) + 3).astype(np.float32)
+    y = np.array(["a", "b", "c"])[np.argmax(X[:, :classes], axis=1)]
+    steps = [("scale", StandardScaler()), ("nothing", "passthrough"), ("few", PCA(3))]
+    model = Pipeline([*steps, ("svm", BatchSVC(loss, lam=0.01, random_state=0))]).fit(X, y)
+    session = onnxruntime.InferenceSession(to_onnx(model))
+    labels, found = session.run(None, {"X": X})
+    if loss == "logistic":
+        name, expected = "probabilities", model.predict_proba(X)
+    else:
+        name, expected = "scores", model.decision_function(X)
+        expected = np.column_stack([-expected, expected]) if expected.ndim == 1 else expected
+    assert [output.name for output in session.get_outputs()] == ["label", name]
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+    assert (np.asarray(labels) == model.predict(X)).mean() > 0.98
+
+
+def test_onnx_of_a_pipeline_for_regression(diabetes):
+    X, y = diabetes
+    model = make_pipeline(StandardScaler(), BatchSVR(lam=0.1, random_state=0)).fit(X, y)
+    found = onnxruntime.InferenceSession(to_onnx(model)).run(None, {"X": X.astype(np.float32)})
+    np.testing.assert_allclose(found[0].ravel(), model.predict(X), rtol=1e-3)
+    with pytest.raises(TypeError, match="a pipeline that ends in one, not StandardScaler"):
+        to_onnx(make_pipeline(StandardScaler()).fit(X))
 
 
 def test_onnx_of_estimators_and_solutions():
@@ -169,5 +205,5 @@ def test_onnx_of_estimators_and_solutions():
         session = onnxruntime.InferenceSession(to_onnx(model))
         labels = session.run(["label"], {"X": X.astype(np.float32)})[0]
         assert (labels == expected).mean() > 0.98  # a row of zeros may go either way
-    with pytest.raises(TypeError, match="must be a Model, a Solution or a fitted"):
+    with pytest.raises(TypeError, match="must be a Model, a Solution, a fitted"):
         to_onnx(3)
