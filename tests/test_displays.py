@@ -61,6 +61,46 @@ def test_convergence(solution):
         display.plot(axes=display.axes_[0])
 
 
+def test_gaps_within_rounding_are_drawn_at_rounding():
+    history = SimpleNamespace(
+        epoch=np.arange(5), seconds=np.arange(5), primal=np.ones(5),
+        dual=np.array([0.0, 0.5, 1.0, 1.0 + 1e-16, 1.0]), gap=np.array([1, 0.5, 0, -1e-16, 1e-17]),
+    )  # fmt: skip
+    display = ConvergenceDisplay.from_history(history, rounding=1e-15)
+    assert display.lines_[2].get_ydata().tolist() == [1.0, 0.5, 1e-15, 1e-15, 1e-15]
+    assert "rounding" in [text.get_text() for text in display.axes_[1].texts]
+    unknown = ConvergenceDisplay.from_history(history).lines_[2].get_ydata()
+    assert unknown.size == 5
+    assert (unknown > 0).all()
+
+
+def test_the_report_draws_every_gap(monkeypatch):
+    """One row fits exactly: its gap is zero from the first step on."""
+    model, _ = fit_model(np.eye(1), np.ones(1), "squared_hinge", lam=1.0, tol=0.0, warn=False)
+    assert (model.history[0]["gap"] <= model.certificates[0].rounding).any()
+    drawn = []
+    plot = ConvergenceDisplay.plot
+    monkeypatch.setattr(ConvergenceDisplay, "plot", lambda self: drawn.append(plot(self)) or self)
+    make_report(model, {"rows": 1, "columns": 1})
+    assert drawn[0].lines_[2].get_ydata().size == model.history[0]["gap"].size
+    assert drawn[0].rounding == model.certificates[0].rounding
+
+
+@pytest.mark.parametrize("intercept", ["free", "penalised"])
+def test_tol_is_drawn_where_it_is(diabetes, intercept):
+    """Relative to P(0) = mean |y|, from which a free intercept is far away at once."""
+    X, y = diabetes
+    model = BatchSVR("absolute", lam=0.1, intercept=intercept, tol=1e-2, random_state=0).fit(X, y)
+    at_zero = np.abs(y).mean()
+    assert ConvergenceDisplay.from_estimator(model).tol == pytest.approx(1e-2 * at_zero)
+
+
+def test_tol_after_a_warm_start_is_drawn_where_it_is(solution):
+    X, y = toy("hinge", n=200)
+    again = batchsvm.fit(X, y, lam=1e-3, tol=1e-5, initial=solution, random_state=0)
+    assert ConvergenceDisplay.from_solution(again).tol == pytest.approx(1e-5)
+
+
 def test_from_estimators(solution):
     one = SimpleNamespace(history_=solution.history, tol=1e-3)
     many = SimpleNamespace(history_=[solution.history, solution.history])

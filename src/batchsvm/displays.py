@@ -75,6 +75,22 @@ def _history_of(estimator: Any, index: int) -> Any:
     return history
 
 
+def _certificate_of(estimator: Any, index: int) -> Any:
+    """The certificate of the class of that index, or None if the estimator has none."""
+    found = getattr(estimator, "certificate_", None)
+    return found[index] if isinstance(found, tuple) else found
+
+
+def gap_scale(certificate: Any, history: Any) -> float:
+    """P(0), to which tol is relative: what the certificate's gap was divided by.
+
+    A history need not begin there: with a start from elsewhere, or a free intercept, it does not.
+    """
+    relative = getattr(certificate, "relative_gap", 0.0)
+    scale = certificate.gap / relative if relative and np.isfinite(relative) else 0.0
+    return float(scale if scale > 0 else history.primal[0])
+
+
 def _between(low: float, high: float) -> str:
     """With as many digits as tell the two numbers apart."""
     for digits in range(4, 12):
@@ -91,6 +107,9 @@ class ConvergenceDisplay:
     epochs, seconds, primal, dual, gap : arrays, one entry a certificate
     tol : float, optional
         The gap that the fit was to reach, as an absolute number.
+    rounding : float, optional
+        The rounding error of the gap, at which smaller gaps are drawn; that of a single
+        operation if missing.
     title : str
 
     Attributes
@@ -118,35 +137,39 @@ class ConvergenceDisplay:
         dual: Any,
         gap: Any,
         tol: float | None = None,
+        rounding: float | None = None,
         title: str = "",
     ) -> None:
         self.epochs, self.seconds = np.asarray(epochs), np.asarray(seconds)
         self.primal, self.dual, self.gap = np.asarray(primal), np.asarray(dual), np.asarray(gap)
-        self.tol, self.title = tol, title
+        self.tol, self.rounding, self.title = tol, rounding, title
 
     @classmethod
     def from_history(
-        cls, history: Any, *, tol: float | None = None, title: str = "", **plot: Any
-    ) -> ConvergenceDisplay:
+        cls, history: Any, *, tol: float | None = None, rounding: float | None = None,
+        title: str = "", **plot: Any,
+    ) -> ConvergenceDisplay:  # fmt: skip
         """From a `History`, or anything with its fields."""
         return cls(
             epochs=history.epoch, seconds=history.seconds, primal=history.primal,
-            dual=history.dual, gap=history.gap, tol=tol, title=title,
+            dual=history.dual, gap=history.gap, tol=tol, rounding=rounding, title=title,
         ).plot(**plot)  # fmt: skip
 
     @classmethod
     def from_solution(cls, solution: Any, **plot: Any) -> ConvergenceDisplay:
         """From what `batchsvm.fit` returns."""
-        at_zero = float(solution.history.primal[0])
-        return cls.from_history(solution.history, tol=solution.plan.tol * at_zero, **plot)
+        certificate, history = solution.certificate, solution.history
+        tol = solution.plan.tol * gap_scale(certificate, history)
+        return cls.from_history(history, tol=tol, rounding=certificate.rounding, **plot)
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, index: int = 0, **plot: Any) -> ConvergenceDisplay:
         """From a fitted estimator with `history_`; `index` chooses a class if there are many."""
         history = _history_of(estimator, index)
-        tol = getattr(estimator, "tol", None)
-        absolute = None if tol is None else float(tol) * float(history.primal[0])
-        return cls.from_history(history, tol=absolute, **plot)
+        tol, certificate = getattr(estimator, "tol", None), _certificate_of(estimator, index)
+        absolute = None if tol is None else float(tol) * gap_scale(certificate, history)
+        rounding = getattr(certificate, "rounding", None)
+        return cls.from_history(history, tol=absolute, rounding=rounding, **plot)
 
     def plot(self, axes: Any = None, *, x: str = "epochs") -> ConvergenceDisplay:
         """Draw against "epochs" or "seconds" onto two axes, new ones if none are given."""
@@ -165,10 +188,19 @@ class ConvergenceDisplay:
         values.set_ylabel("objective")
         values.set_title(self.title or _between(best, worst))
         values.legend(frameon=False)
-        shown = good & (self.gap > 0)
-        line = gap.plot(at[shown], self.gap[shown], color=GAP, **style)
+        # A gap within rounding may be zero or below, where a logarithmic axis has no place.
+        size = float(np.max(np.abs(self.primal[good]), initial=0.0))
+        floor = self.rounding or np.finfo(float).eps * size
+        drawn = np.maximum(self.gap, floor)
+        shown = good & (drawn > 0)
+        line = gap.plot(at[shown], drawn[shown], color=GAP, **style)
         if shown.any():
             gap.set_yscale("log")
+        if (self.gap[shown] <= floor).any():
+            gap.annotate(
+                "rounding", (0.99, floor), xycoords=("axes fraction", "data"), va="bottom",
+                ha="right", color=MARK, fontsize="small",
+            )  # fmt: skip
         if self.tol:
             gap.axhline(self.tol, color=MARK, linestyle="--", linewidth=1)
             gap.annotate(

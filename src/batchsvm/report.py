@@ -17,7 +17,13 @@ import numpy as np
 
 from batchsvm.atomic import replacing
 from batchsvm.certificate import Certificate
-from batchsvm.displays import ConvergenceDisplay, ScheduleDisplay, SpeedupDisplay, on_paper
+from batchsvm.displays import (
+    ConvergenceDisplay,
+    ScheduleDisplay,
+    SpeedupDisplay,
+    gap_scale,
+    on_paper,
+)
 from batchsvm.model import Model
 from batchsvm.planning import Plan
 from batchsvm.solution import Status
@@ -250,13 +256,16 @@ def _plots(model: Model) -> list[str]:
         if model.history and model.certificates:
             k = max(range(len(model.history)), key=lambda k: model.certificates[k].relative_gap)
             history: Any = _Fields(model.history[k])
-            tol = model.plan.tol * float(history.primal[0]) if model.plan is not None else None
+            certificate, plan = model.certificates[k], model.plan
+            tol = None if plan is None else plan.tol * gap_scale(certificate, history)
             who = (
                 f", class {model.classes[k]}"
                 if len(model.history) > 1 and model.classes is not None
                 else ""
             )
-            display: Any = ConvergenceDisplay.from_history(history, tol=tol)
+            display: Any = ConvergenceDisplay.from_history(
+                history, tol=tol, rounding=certificate.rounding
+            )
             found.append((
                 _picture(display.figure_),
                 f"Convergence{who}: each point is a certificate. The optimum lies in the shaded"
