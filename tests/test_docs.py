@@ -88,6 +88,15 @@ def test_commands_in_the_docs_work(tmp_path, monkeypatch, capsys):
         assert left.value.code == 0, (line, capsys.readouterr().err)
 
 
+def test_numbers_that_the_quick_start_tells_are_those_it_prints():
+    """Its code is run as doctests; what is said around it must not fall behind."""
+    text = (ROOT / "docs" / "quick_start.md").read_text()
+    code = "\n".join(re.findall(r"```.*?```", text, re.S))
+    told = re.findall(r"\d+\.\d+", re.sub(r"```.*?```", "", text, flags=re.S))
+    for number in told:
+        assert number in code, number
+
+
 def test_every_page_is_in_the_contents():
     contents = (ROOT / "docs" / "index.md").read_text().split()
     for page in (ROOT / "docs").glob("*.md"):
