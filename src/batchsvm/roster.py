@@ -22,6 +22,7 @@ from batchsvm.compiled import Kernel, struct_method
 GROUP_BYTES = 8192
 MOST_A_GROUP = 8
 WINDOW_BYTES = 2**17  # a part of a core's own cache
+CACHE_BYTES = 2**20  # data below are near wherever they lie
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -140,6 +141,7 @@ def make_roster(n: int, blocks: int, seed: int, bytes_a_row: float, least: int =
     states = np.zeros((blocks, 8), np.uint64)
     states[:, 0] = np.random.SeedSequence(seed).generate_state(blocks, np.uint64)
     group = int(min(max(GROUP_BYTES / bytes_a_row, 1), MOST_A_GROUP))
+    group = group if n * bytes_a_row > CACHE_BYTES else 1
     window = group * int(max(WINDOW_BYTES / bytes_a_row / group, 1))
     return Roster(
         np.zeros(n, index_type), edges, np.zeros((blocks, 8), np.int64), np.ones(n, np.bool_),
