@@ -214,53 +214,60 @@ def _fit_free(
     floor = tol / 2
     inner = max(floor, FIRST_TOL)
     last_step = 0.0
-    for outer in range(OUTER_ITERATIONS):
-        start = None if alpha is None else _start(alpha, d + 1)
-        solution = fit(
-            X, y, loss, lam, bias=scaling, offset=b, initial=start,
-            tol=inner * at_zero / max(targets.value(b), 1e-300),
-            max_epochs=max_epochs - epochs, sample_weight=sample_weight, n_jobs=n_jobs,
-            random_state=(seed + outer) % 2**64, warn=False, **options,
-        )  # fmt: skip
-        alpha = solution.alpha
-        w, step = solution.w[:-1].copy(), scaling * float(solution.w[-1])
-        b += step
-        balanced = balance(targets.signs, alpha)
-        seen = certify(
-            X, y, w, balanced, loss, lam, sample_weight, offset=b, n_jobs=n_jobs,
-        )  # fmt: skip
-        # P(0, b) is not the scale of tol, but P(0, 0), as for the other intercepts.
-        relative = seen.gap / at_zero if at_zero > 0 else seen.relative_gap
-        certificate = replace(seen, relative_gap=relative)
-        history = solution.history
-        epochs += float(history.epoch[-1])
-        iterations += float(history.iteration[-1])
-        seconds += float(history.seconds[-1])
-        certifying += float(history.certify_seconds[-1])
-        records.append(
-            (iterations, epochs, seconds, certifying, certificate.primal, certificate.dual,
-             certificate.gap, float(history.beta[-1]), float(history.refused[-1]))
-        )  # fmt: skip
-        if best is None or certificate.gap < best.solution.certificate.gap:
-            joint = replace(solution, w=w, alpha=balanced, certificate=certificate)
-            best = LinearModel(w, b, joint)
-        asked = callback is not None and callback(
-            Checkpoint(int(iterations), epochs, seconds, certificate, *2 * [np.append(w, b)])
-        )
-        status = _why_stop(certificate, tol * at_zero, solution.status, asked, epochs >= max_epochs)
-        if status is not None:
-            break
-        # What is missing is the price of balancing, which the next problem lowers, or the
-        # accuracy of the last one.
-        floor = floor / 2 if inner == floor else floor
-        inner = max(floor, min(certificate.relative_gap / 10, inner / 4))
-        if 0.0 < step * last_step and abs(step) <= STEADY * abs(last_step):
-            b += step * step / (last_step - step)
-        elif 0.0 < step * last_step:  # b goes steadily, and too slowly
-            scaling *= 2.0
-        last_step = step
-    else:
-        status = Status.MAX_EPOCHS
+    try:
+        for outer in range(OUTER_ITERATIONS):
+            start = None if alpha is None else _start(alpha, d + 1)
+            solution = fit(
+                X, y, loss, lam, bias=scaling, offset=b, initial=start,
+                tol=inner * at_zero / max(targets.value(b), 1e-300),
+                max_epochs=max_epochs - epochs, sample_weight=sample_weight, n_jobs=n_jobs,
+                random_state=(seed + outer) % 2**64, warn=False, **options,
+            )  # fmt: skip
+            alpha = solution.alpha
+            w, step = solution.w[:-1].copy(), scaling * float(solution.w[-1])
+            b += step
+            balanced = balance(targets.signs, alpha)
+            seen = certify(
+                X, y, w, balanced, loss, lam, sample_weight, offset=b, n_jobs=n_jobs,
+            )  # fmt: skip
+            # P(0, b) is not the scale of tol, but P(0, 0), as for the other intercepts.
+            relative = seen.gap / at_zero if at_zero > 0 else seen.relative_gap
+            certificate = replace(seen, relative_gap=relative)
+            history = solution.history
+            epochs += float(history.epoch[-1])
+            iterations += float(history.iteration[-1])
+            seconds += float(history.seconds[-1])
+            certifying += float(history.certify_seconds[-1])
+            records.append(
+                (iterations, epochs, seconds, certifying, certificate.primal, certificate.dual,
+                 certificate.gap, float(history.beta[-1]), float(history.refused[-1]))
+            )  # fmt: skip
+            if best is None or certificate.gap < best.solution.certificate.gap:
+                joint = replace(solution, w=w, alpha=balanced, certificate=certificate)
+                best = LinearModel(w, b, joint)
+            asked = callback is not None and callback(
+                Checkpoint(int(iterations), epochs, seconds, certificate, *2 * [np.append(w, b)])
+            )
+            status = _why_stop(
+                certificate, tol * at_zero, solution.status, asked, epochs >= max_epochs
+            )
+            if status is not None:
+                break
+            # What is missing is the price of balancing, which the next problem lowers, or the
+            # accuracy of the last one.
+            floor = floor / 2 if inner == floor else floor
+            inner = max(floor, min(certificate.relative_gap / 10, inner / 4))
+            if 0.0 < step * last_step and abs(step) <= STEADY * abs(last_step):
+                b += step * step / (last_step - step)
+            elif 0.0 < step * last_step:  # b goes steadily, and too slowly
+                scaling *= 2.0
+            last_step = step
+        else:
+            status = Status.MAX_EPOCHS
+    except KeyboardInterrupt:  # while a problem was set up or certified, or from the callback
+        if best is None:
+            raise
+        status = Status.INTERRUPTED
     assert best is not None
     return _finish(best, status, records, tol, max_epochs, warn)
 
@@ -268,9 +275,11 @@ def _fit_free(
 def _why_stop(
     certificate: Certificate, goal: float, inner: Status, asked: Any, spent: bool
 ) -> Status | None:
+    if inner is Status.INTERRUPTED:  # within tol or not, it is to end what comes next too
+        return inner
     if certificate.gap + certificate.rounding <= goal:
         return Status.CONVERGED
-    if inner in (Status.DIVERGED, Status.INTERRUPTED):
+    if inner is Status.DIVERGED:
         return inner
     if certificate.gap <= certificate.rounding:
         return Status.PRECISION

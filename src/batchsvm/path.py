@@ -12,11 +12,15 @@ from batchsvm import data_inputs, inputs
 from batchsvm.certificate import Certificate
 from batchsvm.intercept import LinearModel, fit_linear
 from batchsvm.losses import Loss
+from batchsvm.shortfall import warn_if_short
+from batchsvm.solution import Status
 
 
 @dataclass(frozen=True, eq=False)
 class Path:
     """One certified model for each lam, in the order in which they were asked for.
+
+    After Ctrl-C it has those values of lam alone that were begun.
 
     Attributes
     ----------
@@ -61,12 +65,15 @@ def walk(
     """Models for lams in this order, each started from the alpha of the one before.
 
     The box of alpha does not depend on lam.  Kept as it is, alpha needs a half to a fifth of the
-    epochs of a start from zero; scaled so that w(alpha) stays, it needs more.
+    epochs of a start from zero; scaled so that w(alpha) stays, it needs more.  A model that
+    Ctrl-C has stopped is the last one.
     """
     for lam in lams:
         model = fit_linear(X, y, lam=float(lam), initial=initial, **options)
         initial = model
         yield model
+        if model.solution.status is Status.INTERRUPTED:
+            return
 
 
 def path(
@@ -77,9 +84,13 @@ def path(
     *,
     intercept: str | None = None,
     scaling: float = 1.0,
+    max_epochs: float = 1000,
+    warn: bool = True,
     **options: Any,
 ) -> Path:
     """Train for every lam of `lams`, from the largest to the smallest, each from the last one.
+
+    Ctrl-C ends the path with the best certified point of the lam under way, and warns.
 
     Parameters
     ----------
@@ -90,6 +101,10 @@ def path(
         No intercept, one that is penalised like the coefficients, or one that costs nothing.
     scaling : float
         The constant that a penalised intercept multiplies.
+    max_epochs : float
+        For each lam.
+    warn : bool
+        Whether to warn of each point that stopped above tol.
     **options
         Whatever else `batchsvm.fit` takes: tol, sample_weight, random_state, ...
 
@@ -110,11 +125,30 @@ def path(
     lams = read_lams(lams)
     inputs.choice("intercept", intercept, (None, "penalised", "free"))
     falling = np.argsort(-lams, kind="stable")
-    models: list[Any] = [None] * lams.size
+    models: list[LinearModel] = []
     X = X if hasattr(X, "shape") else np.asarray(X, dtype=np.float64)
-    walked = walk(X, y, lams[falling], loss=loss, intercept=intercept, scaling=scaling, **options)
-    for k, model in zip(falling, walked, strict=True):
-        models[k] = model
+    walked = walk(
+        X, y, lams[falling], loss=loss, intercept=intercept, scaling=scaling,
+        max_epochs=max_epochs, warn=False, **options,
+    )  # fmt: skip
+    try:
+        models.extend(walked)
+    except KeyboardInterrupt:  # before the lam under way had a certified point
+        if not models:
+            raise
+    if warn:
+        for model in models[:-1]:
+            warn_if_short(model.solution, max_epochs)
+        warn_if_short(models[-1].solution, max_epochs, _left_out(len(models), lams.size))
+    found = np.argsort(falling[: len(models)])
+    models = [models[k] for k in found]
+    lams = lams[np.sort(falling[: len(models)])]
     coefs = np.array([model.coef for model in models])
     intercepts = np.array([model.intercept for model in models])
     return Path(lams, coefs, intercepts, tuple(models))
+
+
+def _left_out(trained: int, count: int) -> str:
+    if trained == count:
+        return ""
+    return f"Ctrl-C ended the path: it has the {trained} largest of {count} values of lam."

@@ -7,14 +7,19 @@ import warnings
 from batchsvm.methods import Naive, Pegasos
 from batchsvm.solution import Solution, Status
 
+GO_ON = "pass this solution as initial"
 
-def warn_if_short(solution: Solution, max_epochs: float) -> None:
-    if (sentence := shortfall(solution, max_epochs)) is not None:
+
+def warn_if_short(solution: Solution, max_epochs: float, also: str = "") -> None:
+    """Warn the caller of our caller if the gap is above tol, or if there is something else."""
+    words = [words for words in (shortfall(solution, max_epochs), also) if words]
+    if words:
         from sklearn.exceptions import ConvergenceWarning  # half a second to import
 
-        warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
+        warnings.warn(" ".join(words), ConvergenceWarning, stacklevel=3)
 
 
+<<<<<<< HEAD
 def warn_of_classes(solutions: list[Solution], names: list[str], max_epochs: float) -> None:
     """One warning for all classes that stopped above tol, in the words of the worst."""
     short = [k for k, solution in enumerate(solutions) if shortfall(solution, max_epochs)]
@@ -33,6 +38,13 @@ def warn_of_classes(solutions: list[Solution], names: list[str], max_epochs: flo
 
 def shortfall(solution: Solution, max_epochs: float) -> str | None:
     """That the gap is above tol, how large it is, and what to do about it; None if it is not."""
+=======
+def shortfall(solution: Solution, max_epochs: float, go_on: str = GO_ON) -> str | None:
+    """That the gap is above tol, how large it is, and what to do about it; None if it is not.
+
+    `go_on` says how to go on after Ctrl-C.
+    """
+>>>>>>> 61c8357 (Ctrl-C ends all classes, a path and a cross-validation, on threads too)
     if solution.status in (Status.CONVERGED, Status.STOPPED):
         return None
     certificate, plan = solution.certificate, solution.plan
@@ -40,15 +52,15 @@ def shortfall(solution: Solution, max_epochs: float) -> str | None:
         f"{solution.status.value}: the certified gap is {certificate.relative_gap:.3g} of P(0),"
         f" tol is {plan.tol:g}. The objective is at most"
         f" {certificate.gap + certificate.rounding:.3g} above its optimum."
-        f" {_advice(solution, max_epochs)}"
+        f" {_advice(solution, max_epochs, go_on)}"
     )
 
 
-def _advice(solution: Solution, max_epochs: float) -> str:
+def _advice(solution: Solution, max_epochs: float, go_on: str) -> str:
     method, b = solution.method, solution.batch_size
     more = f"To get closer, raise max_epochs (now {max_epochs:g})"
     if solution.status is Status.INTERRUPTED:
-        return "To go on from here, pass this solution as initial."
+        return f"To go on from here, {go_on}."
     if solution.status is Status.PRECISION:
         scale = solution.certificate.gap / max(solution.certificate.relative_gap, 1e-300)
         least = 2 * solution.certificate.rounding / max(scale, 1e-300)

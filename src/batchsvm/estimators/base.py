@@ -18,6 +18,8 @@ from batchsvm.streaming import Stream
 
 CERTIFIED = ("certificate_", "history_", "plan_", "dual_coef_", "n_iter_", "loss_", "lam_", "C_")
 
+GO_ON = "fit a BatchSVC with this lam"  # of who has no warm_start
+
 
 def _stack(vectors: list[np.ndarray]) -> np.ndarray:
     """The vectors as rows; a single one is not copied."""
@@ -72,7 +74,8 @@ class BatchLinear(CallbackSupportMixin, BaseEstimator):
         self.__dict__.pop("_stream_rng", None)
         for name, value in attributes.items():
             setattr(self, name, value)
-        warn_of_shortfall(models, labels, settings.max_epochs)
+        go_on = "set warm_start=True and fit again" if hasattr(self, "warm_start") else GO_ON
+        warn_of_shortfall(models, labels, settings.max_epochs, go_on)
         return attributes
 
     def _unfinished(self, k: int, count: int, w: np.ndarray, settings: Settings) -> dict[str, Any]:

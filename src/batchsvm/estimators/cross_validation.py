@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from batchsvm import data_inputs, inputs
 from batchsvm.estimators.classifier import TASK, LinearClassifier
 from batchsvm.estimators.outcome import warn_caller
 from batchsvm.estimators.parameters import Settings, read_seed, read_settings, total_weight
-from batchsvm.estimators.training import in_parallel
+from batchsvm.estimators.side_by_side import in_parallel
 from batchsvm.estimators.watching import with_callbacks
+from batchsvm.intercept import LinearModel
 from batchsvm.path import read_lams, walk
+from batchsvm.solution import Status
 
 RANGE_OF_C = (1e-3, 1e2)  # of the default grid
 
@@ -132,7 +135,10 @@ n_features_in_, feature_names_in_
         def one(k: int) -> tuple[np.ndarray, np.ndarray]:
             return self._fold(data, plain, folds[k], settings, scorer, (seed + k) % 2**64)
 
-        found = in_parallel(one, len(folds), settings.jobs)
+        try:
+            found = in_parallel(one, len(folds), settings.jobs)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("lam was not chosen yet, so that nothing was fitted") from None
         self.scores_ = np.array([scores for scores, _ in found])
         self.gaps_ = np.array([gaps for _, gaps in found])
         self._warn_of_folds(settings)
@@ -163,9 +169,11 @@ n_features_in_, feature_names_in_
         rows, held_out = X[train], X[test]
         kept = None if weights is None else weights[train]
         paths = [
-            walk(
-                rows, self._targets(codes[train], k), self.lams_, sample_weight=kept,
-                random_state=seed, **settings.options(1),
+            _unbroken(
+                walk(
+                    rows, self._targets(codes[train], k), self.lams_, sample_weight=kept,
+                    random_state=seed, **settings.options(1),
+                )
             )
             for k in range(len(self._labels()))
         ]  # fmt: skip
@@ -192,6 +200,14 @@ n_features_in_, feature_names_in_
                 f" To get closer, raise max_epochs (now {settings.max_epochs:g}), use larger lams,"
                 " or scale the columns of X."
             )
+
+
+def _unbroken(models: Iterator[LinearModel]) -> Iterator[LinearModel]:
+    """The models of a path; one that Ctrl-C has stopped is not to be chosen by."""
+    for model in models:
+        if model.solution.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        yield model
 
 
 def _read_scorer(scoring: Any) -> Any:

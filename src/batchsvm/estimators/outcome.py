@@ -53,13 +53,15 @@ def gather_certificates(models: Sequence[LinearModel], labels: list[Any]) -> Any
     return certificates[0] if len(certificates) == 1 else ClassCertificates(certificates, labels)
 
 
-def warn_of_shortfall(models: Sequence[LinearModel], labels: list[Any], max_epochs: float) -> None:
+def warn_of_shortfall(
+    models: Sequence[LinearModel], labels: list[Any], max_epochs: float, go_on: str
+) -> None:
     """One warning for all classes that stopped above tol, in the words of the worst."""
     short = [k for k, model in enumerate(models) if shortfall(model.solution, max_epochs)]
     if not short:
         return
     worst = max(short, key=lambda k: models[k].solution.certificate.relative_gap)
-    sentence = shortfall(models[worst].solution, max_epochs)
+    sentence = shortfall(models[worst].solution, max_epochs, go_on)
     if len(models) > 1:
         sentence = (
             f"{len(short)} of {len(models)} classes stopped early. The worst is"

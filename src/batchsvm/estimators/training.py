@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
 from batchsvm.estimators.parameters import Settings
+from batchsvm.estimators.side_by_side import in_parallel
 from batchsvm.estimators.watching import Watch
 from batchsvm.inputs import read_jobs
 from batchsvm.intercept import LinearModel, fit_linear
@@ -41,14 +41,6 @@ def decide(estimator: Any, X: Any) -> np.ndarray:
     return scores(X, coef, estimator.intercept_, read_jobs(estimator.n_jobs))
 
 
-def in_parallel(call: Callable[[int], Any], count: int, jobs: int) -> list[Any]:
-    """call(0), call(1), ..., in so many threads: kernels hold no lock."""
-    if min(count, jobs) == 1:
-        return [call(k) for k in range(count)]
-    with ThreadPoolExecutor(min(count, jobs)) as threads:
-        return list(threads.map(call, range(count)))
-
-
 def train(
     X: Any,
     targets: Callable[[int], np.ndarray],
@@ -64,21 +56,32 @@ def train(
 
     Model k gets the seed + k, whoever trains it, so that the number of threads does not change
     the models.
+
+    After Ctrl-C, what has been certified is returned if each model has a certified point, and
+    KeyboardInterrupt raised if one has none.
     """
     outer = min(count, settings.jobs)
     options = settings.options(max(1, settings.jobs // outer))
+    models: list[LinearModel | None] = [None] * count
 
-    def one(k: int) -> LinearModel:
-        model = fit_linear(
+    def one(k: int) -> None:
+        model = models[k] = fit_linear(
             X, targets(k), lam=lam, sample_weight=weights, random_state=(seed + k) % 2**64,
             initial=None if initial is None else initial[k], callback=watch.callback(k), **options,
         )  # fmt: skip
         watch.close(k, model.solution.w)
-        if model.solution.status is Status.INTERRUPTED and count > 1:
-            raise KeyboardInterrupt  # the other classes would have no model
-        return model
+        if model.solution.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt  # for the others
 
-    return in_parallel(one, count, settings.jobs)
+    try:
+        in_parallel(one, count, settings.jobs)
+    except KeyboardInterrupt:
+        missing = models.count(None)
+        if missing:
+            raise KeyboardInterrupt(
+                f"{missing} of {count} fits had no certified point yet, so that nothing was fitted"
+            ) from None
+    return [model for model in models if model is not None]
 
 
 def warm(
