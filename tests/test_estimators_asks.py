@@ -62,7 +62,7 @@ class TestDidItConverge:
 class TestHowFarAboveTheOptimum:
     """#22283: the solver stops above the optimum, and nothing shows it."""
 
-    @pytest.mark.parametrize("epochs", [1, 3, 30])
+    @pytest.mark.parametrize("epochs", [1, 3, 10])
     def test_the_gap_shows_it(self, cancer, epochs):
         X, y = cancer
         best = BatchSVC(lam=1e-3, tol=1e-8, max_epochs=10**5, random_state=0).fit(X, y)
@@ -165,7 +165,7 @@ class TestWarmStart:
 
     def test_resuming(self, cancer):
         X, y = cancer
-        model = BatchSVC(lam=1e-3, tol=1e-5, max_epochs=15, warm_start=True, random_state=0)
+        model = BatchSVC(lam=1e-3, tol=1e-5, max_epochs=5, warm_start=True, random_state=0)
         with pytest.warns(ConvergenceWarning):
             model.fit(X, y)
         gaps = [model.certificate_.gap]
