@@ -56,9 +56,10 @@ class Certificate:
     support_vectors: int
 
     def __str__(self) -> str:
+        relative = max(0.0, self.relative_gap)  # below zero by rounding alone
         return (
             f"primal {self.primal:.6g}, dual {self.dual:.6g}: at most"
-            f" {self.gap + self.rounding:.3g} above the optimum ({self.relative_gap:.3g} of P(0),"
+            f" {max(0.0, self.gap + self.rounding):.3g} above the optimum ({relative:.3g} of P(0),"
             f" rounding {self.rounding:.1g}),"
             f" {self.support_vectors} support vectors"
         )

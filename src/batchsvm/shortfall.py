@@ -48,10 +48,11 @@ def shortfall(solution: Solution, max_epochs: float, go_on: str = GO_ON) -> str 
     if solution.status in (Status.CONVERGED, Status.STOPPED):
         return None
     certificate, plan = solution.certificate, solution.plan
+    relative = max(0.0, certificate.relative_gap)  # below zero by rounding alone
+    above = max(0.0, certificate.gap + certificate.rounding)
     return (
-        f"{solution.status.value}: the certified gap is {certificate.relative_gap:.3g} of P(0),"
-        f" tol is {plan.tol:g}. The objective is at most"
-        f" {certificate.gap + certificate.rounding:.3g} above its optimum."
+        f"{solution.status.value}: the certified gap is {relative:.3g} of P(0),"
+        f" tol is {plan.tol:g}. The objective is at most {above:.3g} above its optimum."
         f" {_advice(solution, max_epochs, go_on)}"
     )
 
@@ -62,9 +63,11 @@ def _advice(solution: Solution, max_epochs: float, go_on: str) -> str:
     if solution.status is Status.INTERRUPTED:
         return f"To go on from here, {go_on}."
     if solution.status is Status.PRECISION:
-        scale = solution.certificate.gap / max(solution.certificate.relative_gap, 1e-300)
-        least = 2 * solution.certificate.rounding / max(scale, 1e-300)
-        return f"Float64 can prove a tol of about {least:.1g} here."
+        certificate = solution.certificate
+        if certificate.relative_gap == 0.0:
+            return "Float64 cannot prove a smaller one here."
+        at_zero = certificate.gap / certificate.relative_gap
+        return f"Float64 can prove a tol of about {2 * certificate.rounding / at_zero:.1g} here."
     if isinstance(method, Naive) and b > 1:
         return f'Naive steps may never converge with batches of {b}: use method="aggressive".'
     if isinstance(method, Pegasos):

@@ -62,7 +62,7 @@ class GapBar:
         return min(max(log(first / gap) / log(first / self.tol), 0.0), 1.0)
 
     def show(self, k: int, seen: Checkpoint) -> None:
-        gap = seen.certificate.relative_gap
+        gap = max(0.0, seen.certificate.relative_gap)  # below zero by rounding alone
         task = self.tasks[k]
         self.progress.start_task(task)
         done = max(self.fraction(k, gap), self.progress.tasks[k].completed)

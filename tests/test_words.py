@@ -1,0 +1,46 @@
+"""What is said of a fit: gaps are never negative in words, and a model of zeros is named so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+import batchsvm
+from batchsvm.certificate import Certificate
+from batchsvm.estimators.watching import GapBar
+from batchsvm.intercept import LinearModel
+from batchsvm.shortfall import shortfall
+from batchsvm.solution import Checkpoint, Status
+
+X = np.random.default_rng(0).normal(size=(60, 4))
+Y = np.where(X[:, 0] > 0, 1, -1)
+
+# What rounding can make of a gap that is zero.
+NEGATIVE = Certificate(0.5, 0.5, -1e-16, -2e-16, 1e-15, 3)
+
+
+def precise(certificate):
+    solution = batchsvm.fit(X, Y, lam=0.1, random_state=0)
+    return replace(solution, certificate=certificate, status=Status.PRECISION)
+
+
+def test_a_negative_gap_is_zero_in_words():
+    assert "(0 of P(0), rounding 1e-15)" in str(NEGATIVE)
+    solution = precise(NEGATIVE)
+    assert "(0 of P(0)" in str(solution)
+    sentence = shortfall(solution, 1000)
+    assert "the certified gap is 0 of P(0)" in sentence
+    assert "Float64 can prove a tol of about 4e-15 here." in sentence
+    model = LinearModel(solution.w, 0.0, solution)
+    path = batchsvm.Path(np.array([0.1]), solution.w[np.newaxis], np.zeros(1), (model,))
+    assert str(path).splitlines()[1].split()[2] == "0"
+    bar = GapBar(["fit"], tol=1e-4)
+    bar.show(0, Checkpoint(1, 1.0, 0.0, NEGATIVE, solution.w, solution.w))
+    assert bar.progress.tasks[0].fields["gap"] == 0.0
+    assert bar.progress.tasks[0].completed == 1.0
+
+
+def test_a_gap_of_zero_says_nothing_of_the_least_tol():
+    sentence = shortfall(precise(Certificate(0.5, 0.5, 0.0, 0.0, 1e-15, 3)), 1000)
+    assert sentence.endswith("Float64 cannot prove a smaller one here.")
