@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, GroupKFold
 
 import batchsvm
@@ -51,6 +52,21 @@ def test_cv_weights_count_in_scores_too(iris):
     model = BatchSVCCV([0.01], cv=3, random_state=0).fit(X, wrong, sample_weight=weights)
     unweighted = BatchSVCCV([0.01], cv=3, random_state=0).fit(X, wrong)
     assert model.scores_.mean() > unweighted.scores_.mean() + 0.05
+
+
+def test_cv_scores_as_it_chooses(iris):
+    X, y = iris
+    options = {"lams": [0.1, 0.01], "cv": 3, "loss": "logistic", "random_state": 0}
+    model = BatchSVCCV(**options, scoring="neg_log_loss").fit(X, y)
+    weights = np.arange(150.0)
+    assert model.score(X, y) == -log_loss(y, model.predict_proba(X))
+    by_weight = -log_loss(y, model.predict_proba(X), sample_weight=weights)
+    assert model.score(X, y, weights) == by_weight
+    plain = BatchSVCCV(**options).fit(X, y)
+    assert plain.score(X, y) == (plain.predict(X) == y).mean()
+    # A scorer may ask for the score itself, and need not take weights.
+    odd = BatchSVCCV(**options, scoring=lambda model, X, y: -model.score(X, y)).fit(X, y)
+    assert odd.score(X, y, weights) == -(odd.predict(X) == y).mean()
 
 
 # Paths

@@ -39,7 +39,8 @@ class BatchSVCCV(LinearClassifier):
     cv : int, splitter, iterable or None
         Folds; None means 5, stratified by class.
     scoring : str, callable or None
-        What to choose by; None is accuracy.  Sample weights count where the scorer takes them.
+        What to choose by, and what `score` returns; None is accuracy.  Sample weights count
+        where the scorer takes them.
     loss, method, batch_size, tol, max_epochs, fit_intercept, intercept, intercept_scaling, \
 class_weight, n_jobs, random_state, verbose
         As for `BatchSVC`.  Folds are trained side by side by `n_jobs` threads.
@@ -120,7 +121,7 @@ n_features_in_, feature_names_in_
         self
         """
         settings = read_settings(self, TASK)
-        scorer = None if self.scoring is None else _read_scorer(self.scoring)
+        scorer = _read_scorer(self.scoring)
         if isinstance(self.lams, int | np.integer):
             inputs.whole("lams", self.lams, 1, 10_000, "a positive integer or numbers")
         else:
@@ -145,6 +146,28 @@ n_features_in_, feature_names_in_
         best = float(self.lams_[np.argmax(self.scores_.mean(axis=0))])
         self._train(data, best, settings, sample_weight)
         return self
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The score that lam was chosen by: that of `scoring`, or accuracy.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        y : array of shape (n,)
+        sample_weight : array of shape (n,), optional
+            Counts where the scorer takes it.
+
+        Returns
+        -------
+        float
+        """
+        return _judge(self._judged(), _read_scorer(self.scoring), X, y, sample_weight)
+
+    def _judged(self) -> BatchSVCCV:
+        """A copy for scorers; they may ask for its score, which must not ask them again."""
+        judged = copy.copy(self)
+        judged.scoring = None
+        return judged
 
     def _grid(self, total: float) -> np.ndarray:
         if isinstance(self.lams, int | np.integer):
@@ -177,17 +200,13 @@ n_features_in_, feature_names_in_
             )
             for k in range(len(self._labels()))
         ]  # fmt: skip
-        judged = copy.copy(self)
+        judged = self._judged()
+        scored = None if plain is None else plain[test]
         scores, gaps = [], []
         for models in zip(*paths, strict=True):
             judged.coef_ = np.array([model.coef for model in models])
             judged.intercept_ = np.array([model.intercept for model in models])
-            extra = {} if plain is None else {"sample_weight": plain[test]}
-            if scorer is None:
-                scores.append(judged.score(held_out, y[test], **extra))
-            else:
-                extra = extra if _takes_weights(scorer) else {}
-                scores.append(scorer(judged, held_out, y[test], **extra))
+            scores.append(_judge(judged, scorer, held_out, y[test], scored))
             gaps.append(max(model.solution.certificate.relative_gap for model in models))
         return np.array(scores), np.array(gaps)
 
@@ -214,7 +233,7 @@ def _read_scorer(scoring: Any) -> Any:
     if callable(scoring):
         return scoring
     try:
-        return get_scorer(scoring)
+        return get_scorer("accuracy" if scoring is None else scoring)
     except (ValueError, KeyError, TypeError):
         raise ValueError(
             f"scoring must be a callable, None, or a name of sklearn.metrics.get_scorer_names(),"
@@ -222,6 +241,9 @@ def _read_scorer(scoring: Any) -> Any:
         ) from None
 
 
-def _takes_weights(scorer: Any) -> bool:
+def _judge(model: Any, scorer: Any, X: Any, y: Any, weights: Any) -> float:
+    if weights is None:
+        return scorer(model, X, y)
     parameters = inspect.signature(scorer).parameters.values()
-    return any(p.name == "sample_weight" or p.kind is p.VAR_KEYWORD for p in parameters)
+    takes = any(p.name == "sample_weight" or p.kind is p.VAR_KEYWORD for p in parameters)
+    return scorer(model, X, y, sample_weight=weights) if takes else scorer(model, X, y)
