@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import batchsvm
+from batchsvm import BatchSVC
 from batchsvm.certificate import Certificate
 from batchsvm.estimators.watching import GapBar
 from batchsvm.intercept import LinearModel
@@ -44,3 +47,18 @@ def test_a_negative_gap_is_zero_in_words():
 def test_a_gap_of_zero_says_nothing_of_the_least_tol():
     sentence = shortfall(precise(Certificate(0.5, 0.5, 0.0, 0.0, 1e-15, 3)), 1000)
     assert sentence.endswith("Float64 cannot prove a smaller one here.")
+
+
+def test_a_model_of_zeros_is_named_so_and_wants_more_epochs():
+    with pytest.warns(ConvergenceWarning) as caught:
+        solution = batchsvm.fit(X, Y, lam=1e-6, method="pegasos", max_epochs=1, random_state=0)
+    assert not solution.w.any()
+    sentence = str(caught[0].message)
+    assert "The model is w = 0, where training began" in sentence
+    assert "which takes more epochs. To get closer, raise max_epochs (now 1)" in sentence
+    with pytest.warns(ConvergenceWarning) as caught:
+        BatchSVC(lam=1e-6, method="pegasos", max_epochs=1, random_state=0).fit(X, Y)
+    assert "The model is w = 0" in str(caught[0].message)
+    with pytest.warns(ConvergenceWarning) as caught:
+        assert batchsvm.fit(X, Y, lam=1e-6, max_epochs=1, random_state=0).w.any()
+    assert "w = 0" not in str(caught[0].message)

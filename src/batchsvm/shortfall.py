@@ -7,6 +7,10 @@ import warnings
 from batchsvm.methods import Naive, Pegasos
 from batchsvm.solution import Solution, Status
 
+ZERO = (
+    " The model is w = 0, where training began: no point after it was certified with a smaller gap,"
+    " which takes more epochs."
+)
 GO_ON = "pass this solution as initial"
 
 
@@ -53,6 +57,7 @@ def shortfall(solution: Solution, max_epochs: float, go_on: str = GO_ON) -> str 
     return (
         f"{solution.status.value}: the certified gap is {relative:.3g} of P(0),"
         f" tol is {plan.tol:g}. The objective is at most {above:.3g} above its optimum."
+        f"{'' if solution.w.any() else ZERO}"
         f" {_advice(solution, max_epochs, go_on)}"
     )
 
