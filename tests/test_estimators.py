@@ -226,6 +226,8 @@ def test_a_class_without_weight_is_no_class(iris):
     X, y = iris
     with pytest.raises(ValueError, match=r"at least two classes.* one class, 0"):
         BatchSVC().fit(X[:100], y[:100], sample_weight=(y[:100] == 0).astype(float))
+    with pytest.raises(ValueError, match="among the rows of positive weight, but it has none"):
+        BatchSVC(class_weight={0: 0.0, 1: 0.0}).fit(X[:100], y[:100])
     rest = BatchSVC(random_state=0).fit(X, y, sample_weight=(y != 0).astype(float))
     assert list(rest.classes_) == [0, 1, 2]
     assert not (rest.predict(X[50:]) == 0).any()

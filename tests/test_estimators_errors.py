@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import batchsvm
 from batchsvm import BatchSVC, BatchSVCCV, BatchSVR, losses
 
 
@@ -68,3 +69,12 @@ def test_one_sentence_for_a_bad_parameter_of_cross_validation(parameters, senten
 def test_regression_targets_are_no_classes(diabetes):
     with pytest.raises(ValueError, match="Unknown label type"):
         BatchSVC().fit(diabetes[0], diabetes[1] + 0.5)
+
+
+@pytest.mark.parametrize("estimator", [BatchSVC(), BatchSVCCV()])
+@pytest.mark.parametrize("label", [1, "a"])
+def test_one_class_is_refused_by_its_name(estimator, label, iris):
+    sentence = f"y must have at least two classes, but it has one class, {label!r}; batchsvm.fit"
+    with pytest.raises(ValueError, match=sentence):
+        estimator.fit(iris[0], [label] * 150)
+    batchsvm.fit(iris[0], [label] * 150, lam=0.1)

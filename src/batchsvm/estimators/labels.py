@@ -29,10 +29,11 @@ def refuse_one_class(classes: np.ndarray, codes: np.ndarray, weights: np.ndarray
         return
     present = np.unique(codes if weights is None else codes[weights > 0])
     if len(present) < 2:
-        found = classes[present[0]].item() if len(present) else None
+        where = "" if weights is None else " among the rows of positive weight"
+        found = f"one class, {classes[present[0]].item()!r}" if len(present) else "none"
         raise ValueError(
-            "y must have at least two classes among the rows of positive weight, but it has one"
-            f" class, {found!r}"
+            f"y must have at least two classes{where}, but it has {found};"
+            " batchsvm.fit takes one class too"
         )
 
 
