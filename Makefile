@@ -1,6 +1,8 @@
 # Two commands set up everything on a machine with Python 3.11+ and make:
 #   make demo   trains with every method on two data sets and saves a plot
 #   make test   linters, types, layers, tests
+# `make test-oldest` runs the tests of the estimators with the oldest scikit-learn that is supported,
+# in an environment of its own.
 # `make docs` builds the documentation into docs/_build/html, `make test-slow` fuzzes.
 # `make reproduce` runs the paper's experiments (BATCHSVM_DATA names the folder of the data),
 # `make reproduce-quick` a small version that needs no data.
@@ -9,8 +11,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+OLDEST := .venv-oldest
 
-.PHONY: demo test test-slow lint docs bench reproduce reproduce-quick clean
+.PHONY: demo test test-oldest test-slow lint docs bench reproduce reproduce-quick clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
@@ -31,6 +34,18 @@ lint: $(READY)
 test: lint
 	$(BIN)/python -m pytest -n auto
 
+# The lowest versions of pyproject.toml.
+$(OLDEST)/ready: pyproject.toml
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --upgrade pip
+	$(OLDEST)/bin/python -m pip install --quiet --editable '.[test]' \
+		'scikit-learn==1.6.*' 'numpy==2.0.*' 'scipy==1.13.*' 'numba==0.61.*'
+	touch $@
+
+test-oldest: $(OLDEST)/ready
+	$(OLDEST)/bin/python -m pytest -n auto tests/test_estimators*.py tests/test_choosing_lam.py \
+		tests/test_ctrl_c.py tests/test_sklearn_agreement.py tests/test_words.py src/batchsvm/estimators
+
 test-slow: $(READY)
 	$(BIN)/python -m pytest -n auto -m slow
 
@@ -41,7 +56,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.run $(BENCH)
 
 clean:
-	rm -rf docs/_build docs/examples $(VENV) build dist demo-output .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf docs/_build docs/examples $(VENV) $(OLDEST) build dist demo-output .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
 reproduce: $(READY)
 	$(BIN)/python -m experiments.run
