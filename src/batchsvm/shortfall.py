@@ -23,7 +23,6 @@ def warn_if_short(solution: Solution, max_epochs: float, also: str = "") -> None
         warnings.warn(" ".join(words), ConvergenceWarning, stacklevel=3)
 
 
-<<<<<<< HEAD
 def warn_of_classes(solutions: list[Solution], names: list[str], max_epochs: float) -> None:
     """One warning for all classes that stopped above tol, in the words of the worst."""
     short = [k for k, solution in enumerate(solutions) if shortfall(solution, max_epochs)]
@@ -40,15 +39,11 @@ def warn_of_classes(solutions: list[Solution], names: list[str], max_epochs: flo
     )
 
 
-def shortfall(solution: Solution, max_epochs: float) -> str | None:
-    """That the gap is above tol, how large it is, and what to do about it; None if it is not."""
-=======
 def shortfall(solution: Solution, max_epochs: float, go_on: str = GO_ON) -> str | None:
     """That the gap is above tol, how large it is, and what to do about it; None if it is not.
 
     `go_on` says how to go on after Ctrl-C.
     """
->>>>>>> 61c8357 (Ctrl-C ends all classes, a path and a cross-validation, on threads too)
     if solution.status in (Status.CONVERGED, Status.STOPPED):
         return None
     certificate, plan = solution.certificate, solution.plan
