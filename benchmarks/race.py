@@ -4,7 +4,8 @@ On each set, first everyone goes from loose to tight settings, one step at a tim
 seeds a step, the solvers in turn and in a new order each time; this gives the curves and
 says which setting is the loosest that reaches a goal.  Then everyone runs to each goal at
 that setting, in turn again; this gives the times and the ratios.  Every round of these has
-processes of its own, since where one happens to lie in memory can make it half as fast.
+processes of its own, since where one happens to lie in memory can make it half as fast; only
+peers that compile for half a minute in each process keep theirs.
 """
 
 from __future__ import annotations

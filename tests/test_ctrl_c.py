@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 import batchsvm
 from batchsvm import BatchSVC, BatchSVCCV, intercept
 from batchsvm.estimators.side_by_side import in_parallel
+from batchsvm.modelling import fit_model
 from batchsvm.solution import Status
 
 ENDLESS = {"tol": 0.0, "max_epochs": 1e9}
@@ -47,6 +48,20 @@ def begun(monkeypatch):
 
     monkeypatch.setattr(intercept, "fit", pressed)
     return begun
+
+
+def test_a_model_of_several_classes_ends_as_a_whole(iris):
+    begun = []
+
+    def callback(checkpoint):
+        if checkpoint.iteration > 0:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match="2 classes were not trained at all"):
+        fit_model(
+            *iris, lam=1e-3, announce=lambda *who: begun.append(who), callback=callback, **ENDLESS
+        )
+    assert len(begun) == 1
 
 
 def test_classes_not_begun_are_not_trained(iris, begun):

@@ -93,12 +93,25 @@ def test_no_row_is_left_over_for_good(bytes_a_row, monkeypatch):
     assert chisquare(visits).pvalue > 1e-4
 
 
-def test_too_few_for_a_batch_brings_everyone_back():
+def test_too_few_for_a_batch_brings_everyone_back(monkeypatch):
+    monkeypatch.setattr(roster, "CACHE_BYTES", 0)
     found = make_roster(50, 1, 0, SHORT, least=8)
     found.keep[:] = np.arange(50) < 7
-    line_up_all(found)
-    assert found.active[0, 0] == 50
-    assert sorted(found.order) == list(range(50))
+    last = set()
+    for _ in range(1000):
+        line_up_all(found)
+        assert found.active[0, 0] == 50
+        assert sorted(found.order) == list(range(50))
+        last.add(int(found.order[-1]))
+    assert len(last) == 50  # nobody is the one that a batch never gets to
+
+
+def test_rows_without_entries_have_a_roster_of_ordinary_size():
+    for bytes_a_row in (0.0, 1e-3):
+        found = make_roster(2_000_000, 2, 0, bytes_a_row)
+        assert found.windows.size <= 2 * (2_000_000 + roster.MOST_A_GROUP)
+        line_up_all(found)
+        assert np.bincount(found.order, minlength=2_000_000).max() == 1
 
 
 def sorted_data(n=50_000):

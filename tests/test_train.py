@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 import batchsvm
 from batchsvm import train
 from batchsvm.losses import LOSSES
-from batchsvm.methods import METHODS, Safe
+from batchsvm.methods import METHODS, Pegasos, Safe
 from batchsvm.solution import Status
 from batchsvm.team import Threads
 from conftest import toy
@@ -258,6 +258,33 @@ def test_ctrl_c_between_two_certificates(monkeypatch):
     assert solution.certificate.gap == solution.history.gap.min()
 
 
+@pytest.mark.parametrize("method", ["auto", "pegasos", Pegasos(radius=0.5)], ids=str)
+def test_ctrl_c_gives_back_where_training_stands_if_that_is_known(method, monkeypatch):
+    class Engine(batchsvm.engines.cpu.Engine):
+        def run(self, stop, target):
+            estimate = super().run(min(stop, 500), -np.inf)
+            if self.state.iteration == 500:
+                self.state.iteration = 0  # as when a kernel is back, but not yet its count
+                raise KeyboardInterrupt
+            return estimate
+
+    monkeypatch.setitem(batchsvm.engines.ENGINES, "cpu", Engine)
+    solution = quietly(X, Y, lam=1e-3, method=method, batch_size=1, tol=1e-9, random_state=0)
+    assert solution.status is Status.INTERRUPTED
+    assert solution.w.any() == (method == "auto")
+    assert len(solution.history) == 1 + (method == "auto")
+    assert batchsvm.certify(X, Y, solution.w, solution.alpha, lam=1e-3).gap < 1 + 1e-9
+
+
+def test_certificates_are_made_where_they_were_asked_for():
+    n = len(Y)
+    solution = quietly(
+        X, Y, lam=0.1, tol=0.05, checkpoints=[50 * n], max_epochs=60, random_state=0
+    )  # within tol long before
+    assert solution.status is Status.CONVERGED
+    assert solution.history.iteration.tolist() == [0, 50 * n]
+
+
 def test_ctrl_c_while_a_point_is_copied(monkeypatch):
     from batchsvm.methods import DualState
 
@@ -321,12 +348,13 @@ def text_like(n, d, seed=0):
 
 
 @pytest.mark.parametrize(("n", "d"), [(200_000, 300), (2_000, 400_000)])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["auto", *METHODS])
 def test_memory_is_six_vectors_beside_the_data(method, n, d):
     if method == "blocks" and d > n:
         pytest.skip("blocks are for data with few columns: each of them has a w of its own")
     data, y = text_like(n, d)
-    arguments = {"lam": 1e-3, "tol": 0, "max_epochs": 1, "batch_size": 8, "random_state": 0}
+    b = "auto" if method == "auto" else 8
+    arguments = {"lam": 1e-3, "tol": 0, "max_epochs": 1, "batch_size": b, "random_state": 0}
     quietly(data[:1000], y[:1000], method=method, **arguments)  # compile what will be used
     tracemalloc.start()
     quietly(data, y, method=method, **arguments)

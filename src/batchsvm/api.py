@@ -92,7 +92,7 @@ def fit(
         Stop when the duality gap is at most tol times P(0), the objective at w = 0
         (which is 1 for the hinge).
     max_epochs : float
-        Stop after looking at max_epochs * n rows.
+        Stop after visiting max_epochs * n rows.
     averaging : {None, "tail", "decay"}
         Return the last iterate (with "auto" on many rows of few columns the mean of recent
         ones, where that is better), the mean over the second half of the run (Algorithm 1,
@@ -170,7 +170,7 @@ def fit(
             beta = beta_b(b, n, plan.sigma2)
             state = start_dual(
                 chosen, problem, b, beta, averaging, alpha, plan.workers,
-                remembers=open_choice and keeps_recent(matrix),
+                remembers=open_choice and keeps_recent(matrix, b, chosen),
             )  # fmt: skip
             bytes_a_row = matrix.rows.nbytes / n
             if isinstance(chosen, Blocks):

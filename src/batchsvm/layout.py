@@ -83,9 +83,11 @@ def lay_out(matrix: Matrix, averages: bool, sigma2: float, lam_n: float) -> Layo
     )  # fmt: skip
 
 
-def keeps_recent(matrix: Matrix) -> bool:
-    """Whether the mean of recent iterates is worth keeping: many rows, few columns."""
-    return matrix.d <= FEW_COLUMNS and matrix.is_large
+def keeps_recent(matrix: Matrix, batch_size: int, method: Method) -> bool:
+    """Whether the mean of recent iterates is worth keeping: many rows, few columns, and steps
+    one after another."""
+    serial = batch_size == 1 or isinstance(method, Blocks)
+    return serial and matrix.d <= FEW_COLUMNS and matrix.is_large
 
 
 def column_workers(matrix: Matrix, batch_size: int = 1) -> tuple[int, str]:

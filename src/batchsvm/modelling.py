@@ -22,7 +22,7 @@ from batchsvm.fingerprint import fingerprint
 from batchsvm.losses import Loss
 from batchsvm.model import Model, history_of, name_of_loss, parameters_of
 from batchsvm.shortfall import warn_of_classes
-from batchsvm.solution import Solution
+from batchsvm.solution import Solution, Status
 
 MAX_EPOCHS = 1000  # as in `fit`
 # Called before each fit with its number, how many there are, and the class in words.
@@ -67,6 +67,8 @@ def fit_model(
             announce(k, len(targets), name)
         target = np.where(target, 1.0, -1.0) if several else target
         solutions.append(fit(X, target, loss, bias=bias, **options))
+        if solutions[-1].status is Status.INTERRUPTED and k + 1 < len(targets):
+            raise KeyboardInterrupt(f"{len(targets) - k - 1} classes were not trained at all")
     if several and warn:
         names = [name for name, _ in targets]
         warn_of_classes(solutions, names, options.get("max_epochs", MAX_EPOCHS))

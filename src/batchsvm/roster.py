@@ -99,8 +99,8 @@ class Roster(NamedTuple):
             count += self.keep[i]
         if count < self.least:
             count = stop - start
-            for i in range(start, stop):
-                self.order[i] = i
+            for k in range(count):
+                self.order[start + k] = start + (first - start + k) % count
         self.active[block, 0] = count
         whole = count // group
         random.permute(self.order, start, whole, whole, group)
@@ -140,9 +140,10 @@ def make_roster(n: int, blocks: int, seed: int, bytes_a_row: float, least: int =
     edges = np.arange(blocks + 1) * n // blocks
     states = np.zeros((blocks, 8), np.uint64)
     states[:, 0] = np.random.SeedSequence(seed).generate_state(blocks, np.uint64)
+    bytes_a_row = max(bytes_a_row, 1.0)  # rows may have no entries at all
     group = int(min(max(GROUP_BYTES / bytes_a_row, 1), MOST_A_GROUP))
     group = group if n * bytes_a_row > CACHE_BYTES else 1
-    window = group * int(max(WINDOW_BYTES / bytes_a_row / group, 1))
+    window = group * int(min(max(WINDOW_BYTES / bytes_a_row / group, 1), n / group + 1))
     return Roster(
         np.zeros(n, index_type), edges, np.zeros((blocks, 8), np.int64), np.ones(n, np.bool_),
         states, np.empty((blocks, window), index_type), group, least,

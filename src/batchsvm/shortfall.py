@@ -52,9 +52,14 @@ def shortfall(solution: Solution, max_epochs: float, go_on: str = GO_ON) -> str 
     return (
         f"{solution.status.value}: the certified gap is {relative:.3g} of P(0),"
         f" tol is {plan.tol:g}. The objective is at most {above:.3g} above its optimum."
-        f"{'' if solution.w.any() else ZERO}"
+        f"{ZERO if _never_left_zero(solution) else ''}"
         f" {_advice(solution, max_epochs, go_on)}"
     )
+
+
+def _never_left_zero(solution: Solution) -> bool:
+    early = solution.status in (Status.MAX_EPOCHS, Status.INTERRUPTED)
+    return early and not solution.w.any() and int(solution.history.gap.argmin()) == 0
 
 
 def _advice(solution: Solution, max_epochs: float, go_on: str) -> str:

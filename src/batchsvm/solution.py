@@ -59,7 +59,8 @@ class Checkpoint:
     """What a callback is given.
 
     `w` is the certified point and `iterate` the last iterate, which is the same unless
-    iterates are averaged; both are read-only views, to be copied by who keeps them.
+    iterates are averaged or a mean of recent ones is better; both are read-only views, to be
+    copied by who keeps them.
     """
 
     iteration: int

@@ -1,4 +1,4 @@
-"""The one loop: run a chunk of iterations, certify, record, stop."""
+"""The one loop: run a chunk of iterations, look at all rows, certify, record, stop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from batchsvm.certificate import (
     certify_zero,
     look_at,
 )
-from batchsvm.methods import State
+from batchsvm.methods import PegasosState, State
 from batchsvm.problem import Problem
 from batchsvm.solution import Checkpoint, History, Status
 
@@ -34,7 +34,7 @@ class Engine(Protocol):
 
 Callback = Callable[[Checkpoint], Any]
 
-# A certificate costs about one epoch: one in twenty takes little of the run.
+# A certificate costs up to one epoch: one in twenty takes little of the run.
 EPOCHS_A_CERTIFICATE = 20.0
 GROWTH = 1.3
 
@@ -130,8 +130,9 @@ class Run:
                 began = perf_counter()
                 estimate = self.engine.run(self._first + stop, target)
                 self._seconds += perf_counter() - began
-                status = self._look(certifies=state.iteration >= self._first + stop)
-                if estimate <= goal:  # it was too hopeful
+                at_stop = state.iteration >= self._first + stop
+                status = self._look(certifies=at_stop, may_certify=is_ours)
+                if is_ours and estimate <= goal:  # it was too hopeful
                     goal /= 2
             if status is not None:
                 return status
@@ -144,14 +145,15 @@ class Run:
         self.engine.run(state.iteration, -inf)
         certify_nothing(self.problem, self.w, state.alpha_of, self.engine.look)
 
-    def _look(self, certifies: bool = True) -> Status | None:
-        """Look at all rows, and certify the point where that is asked for or may end the run.
-        Returns why to stop here, or None to go on."""
+    def _look(self, certifies: bool = True, may_certify: bool = True) -> Status | None:
+        """Look at all rows, and certify the point where that is asked for, or where it may be
+        done and ends the run.  Returns why to stop here, or None to go on."""
         began = perf_counter()
         w, alpha_of = self.state.primal_point(), self.state.alpha_of
         look = look_at(self.problem, w, alpha_of, self.engine.look)
         self.engine.looked(look.gap)
-        if not certifies and look.gap > self.tol * self.problem.primal_at_zero:
+        within = may_certify and look.gap <= self.tol * self.problem.primal_at_zero
+        if not (certifies or within):
             self._seconds += perf_counter() - began
             return None
         recent = self.state.averaging.recent
@@ -164,9 +166,15 @@ class Run:
 
     def _certify_what_is_there(self) -> None:
         """After Ctrl-C, the better of where training stands and of the best point so far; as it
-        may have come while that was being copied, both are certified anew."""
+        may have come while that was being copied, both are certified anew.
+
+        It is heard when a kernel returns, before its iterations are counted.  The w and alpha of
+        a dual method belong together all the same; those of Pegasos need the count.
+        """
         alpha, here = self.alpha, self.state.primal_point()
         self.best = certify_point(self.problem, self.w, lambda i, j: alpha[i:j])
+        if isinstance(self.state, PegasosState):
+            return
         certificate = certify_point(self.problem, here, self.state.alpha_of)
         if certificate.gap < self.best.gap:
             self._keep(certificate, here)
@@ -196,8 +204,7 @@ class Run:
         state, asked = self.state, False
         if self.callback is not None:
             iteration, epoch, seconds = self._records[-1][:3]
-            iterate = state.iterate if state.averaging.on else w
-            seen = _read_only(w), _read_only(iterate)
+            seen = _read_only(w), _read_only(state.iterate)
             asked = self.callback(Checkpoint(int(iteration), epoch, seconds, certificate, *seen))
         if certificate.gap + certificate.rounding <= self.tol * self.problem.primal_at_zero:
             return Status.CONVERGED

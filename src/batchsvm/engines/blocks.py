@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from batchsvm.compiled import Kernel
-from batchsvm.methods.blocks import ALMOST_ONE
+from batchsvm.methods.blocks import best_theta
 from batchsvm.methods.watch import GAP, SEEN, STAYED, VIOLATION
 from batchsvm.prefetch import ROWS_AHEAD, prefetch
 
@@ -121,7 +121,7 @@ def sdca_blocks(
                 total += moves[block, j]
             local[j] = total
             quadratic += total * total / dual.unit
-        theta = first_order / quadratic if first_order < ALMOST_ONE * quadratic else 1.0
+        theta = best_theta(first_order, quadratic, blocks)
         for j in range(d):
             base[j] += theta * local[j]
         if me == 0:
@@ -137,7 +137,7 @@ def sdca_blocks(
         if position >= roster.longest_block():
             team.wait()
             if me == 0:
-                exchange.due[0] = watch.judge(target, 0, 1)
+                exchange.due[0] = watch.judge(target, 0)
                 averaging.fade()
             team.wait()
             position = order.size

@@ -74,7 +74,7 @@ class Engine:
     def looked(self, gap: float) -> None:
         """All rows have been looked at, and have this gap."""
         if isinstance(self.state, DualState) and self.state.watch.skips:
-            self.state.watch.look(gap * self.problem.total_weight, self.sampler.roster.keep)
+            self.state.watch.note_look(gap * self.problem.total_weight, self.sampler.roster.keep)
 
     def _dual(self, state: DualState) -> Dual:
         problem = self.problem

@@ -96,8 +96,8 @@ class Dual(NamedTuple):
 def mark(dual, watch, keep, beta, start, responses):
     """Keep those rows, from `start` on, that would move at these responses, or if they were off
     by the slack."""
+    slack = watch.slack(0.0, np.inf)  # infinite while nobody has been left out
     for k in range(responses.size):
-        slack = watch.slack(0.0, np.inf)  # infinite while nobody has been left out
         keep[k] = not dual.stays(start + k, responses[k], beta, slack)
 
 
@@ -170,7 +170,7 @@ def sdca_fixed_beta(
             seen, gap, violation, rise, promise, stayed = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
             team.wait()
             if me == 0:
-                batch.due[0] = watch.judge(target, sampler.takes_part() - start, b)
+                batch.due[0] = watch.judge(target, sampler.takes_part() - start)
             team.wait()
             visited = 0
             start = order.size  # a shuffle is due
@@ -279,7 +279,7 @@ def sdca_aggressive(
             seen, gap, violation = 0.0, 0.0, 0.0
             team.wait()
             if me == 0:
-                batch.due[0] = watch.judge(target, 0, 0)
+                batch.due[0] = watch.judge(target, 0)
             team.wait()
             visited = 0
             reached = batch.due[0]

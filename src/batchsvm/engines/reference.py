@@ -21,7 +21,7 @@ from batchsvm.methods import (
     PegasosState,
     State,
 )
-from batchsvm.methods.blocks import ALMOST_ONE
+from batchsvm.methods.blocks import best_theta
 from batchsvm.methods.watch import GAP, PROMISE, RISE, SEEN, STAYED, VIOLATION
 from batchsvm.problem import Problem
 from batchsvm.roster import line_up_all
@@ -89,13 +89,13 @@ class Engine:
     def looked(self, gap: float) -> None:
         """As the compiled engine's."""
         if isinstance(self.state, DualState) and self.state.watch.skips:
-            self.state.watch.look(gap * self.problem.total_weight, self.sampler.roster.keep)
+            self.state.watch.note_look(gap * self.problem.total_weight, self.sampler.roster.keep)
 
 
 def _dual_iteration(problem, method, state, sampler, start, A, X, goal) -> bool:
     """An iteration, and what comes at the end of an epoch; whether a look at all rows is due."""
     watch, before = state.watch, _dual_value(problem, state, A)
-    alpha, keep = problem.examples["alpha"][A], _look(problem, state, A, X)
+    alpha, keep = problem.examples["alpha"][A], _show(problem, state, A, X)
     if isinstance(method, Aggressive) and A.size > 1:
         _aggressive_iteration(problem, method, state, A, X)
     else:
@@ -108,7 +108,7 @@ def _dual_iteration(problem, method, state, sampler, start, A, X, goal) -> bool:
     sampler.visited[0] += A.size
     if not sampler.epoch_is_over(start + A.size, sampler.visited[0]):
         return False
-    due = watch.judge(goal, sampler.takes_part() - start - A.size, A.size)
+    due = watch.judge(goal, sampler.takes_part() - start - A.size)
     sampler.position[0], sampler.visited[0] = sampler.order.size, 0
     state.averaging.fade()
     if isinstance(method, Guarded) and A.size > 1:
@@ -116,7 +116,7 @@ def _dual_iteration(problem, method, state, sampler, start, A, X, goal) -> bool:
     return bool(due)
 
 
-def _look(problem, state, A, X):
+def _show(problem, state, A, X):
     """Show the rows to the watch as they are before the step; returns which of them would
     move if their response were off by the slack."""
     sign, weight, offset = _parts(problem, A)
@@ -163,7 +163,7 @@ def _blocks_iteration(problem, state, sampler, goal) -> bool:
         first_order += moves[-1] @ moves[-1] / (2 * unit)
     total = np.sum(moves, axis=0)
     quadratic = total @ total / unit
-    theta = first_order / quadratic if first_order < ALMOST_ONE * quadratic else 1.0
+    theta = best_theta(first_order, quadratic, blocks)
     state.beta = 1 / theta
     state.refused += theta < 1
     if theta < 1:
@@ -175,7 +175,7 @@ def _blocks_iteration(problem, state, sampler, goal) -> bool:
         return False
     sampler.position[0] = roster.order.size
     state.averaging.fade()
-    return bool(watch.judge(goal, 0, 1))
+    return bool(watch.judge(goal, 0))
 
 
 def _gains(problem, A, new, a):

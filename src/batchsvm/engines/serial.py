@@ -49,7 +49,7 @@ def sdca_serial(dual, rows, w, sampler, watch, averaging, iterations, target):
             seen, gap, violation, stayed = 0.0, 0.0, 0.0, 0.0
             start, visited = order.size, 0
             averaging.fade()
-            if watch.judge(target, 0, 1):
+            if watch.judge(target, 0):
                 sampler.position[0], sampler.visited[0] = start, visited
                 return done + 1, True
     watch.save(0, seen, gap, violation, stayed)

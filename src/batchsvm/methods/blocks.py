@@ -21,11 +21,24 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numba.extending import register_jitable
 
 from batchsvm.methods.sdca import DualMethod
 from batchsvm.roster import Roster
 
 ALMOST_ONE = 1.0 - 1e-9  # a theta that rounding alone keeps from 1
+
+
+@register_jitable
+def best_theta(first_order, quadratic, blocks):
+    """The theta for which the bound is largest, from sum_j L_j and ||sum_j Delta_j||^2/(lam N).
+
+    Since every block gains, L_j >= ||Delta_j||^2/(2 lam N), and theta is 1/2 over the number of
+    blocks at the least; near the optimum rounding could say otherwise.
+    """
+    if first_order >= ALMOST_ONE * quadratic:
+        return 1.0
+    return max(first_order / quadratic, 0.5 / blocks)
 
 
 @dataclass(frozen=True)

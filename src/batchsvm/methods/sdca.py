@@ -187,6 +187,7 @@ def start_dual(
         if remembers and averaging is None
         else make_averaging(averaging, problem.n, scale=1.0),
         make_watch(
+            problem.n,
             method.may_skip(batch_size, averaging is not None)
             and getattr(problem.loss, "corners", True),
             problem.total_weight * problem.primal_at_zero,

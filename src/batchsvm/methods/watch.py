@@ -5,7 +5,7 @@ no extra cost.  Summed over all rows it is the gap, though each term was seen at
 an estimate that says when a look at all rows is worth its price, and never replaces one.
 
 Dual methods also skip rows: one whose alpha sits at a corner (a bound, or a kink of the
-conjugate) and would not move even if its response were off by some slack, a part of the mean
+conjugate) and would not move even if its response were off by some slack, twice the mean
 violation of the last epoch, is left out of the next epochs.  When the gap of the others has
 become small, training pauses for a look at all rows (`train.py`): one pass in the order of
 memory, far cheaper than an epoch, that says who takes part from there on, and is the first half
@@ -30,6 +30,7 @@ from batchsvm.compiled import struct_method
 FIRST_LOOK = 3e-3
 NEXT_LOOK = 0.1
 WORTH_A_LOOK = 4.0
+PATIENCE = 1 / 32  # visits between two looks, in rows: where the last digits move, few take part
 # Slack, in mean violations; in the first epoch, when w is still far off, it is more.
 SLACK = 2.0
 FIRST_SLACK = 6.0
@@ -38,7 +39,7 @@ FIRST_SLACK = 6.0
 LEAST_KEPT = 0.5
 # What a worker sums up.
 SEEN, GAP, VIOLATION, RISE, PROMISE, STAYED = 0, 1, 2, 3, 4, 5
-_SLACK, _LOOK, _KEPT, _ESTIMATE = 0, 1, 2, 3
+_SLACK, _LOOK, _KEPT, _ESTIMATE, _SEEN = 0, 1, 2, 3, 4
 
 
 @struct_method
@@ -54,7 +55,7 @@ def slack(self, seen, violation): ...
 
 
 @struct_method
-def judge(self, target, waiting, least): ...
+def judge(self, target, waiting): ...
 
 
 class Watch(NamedTuple):
@@ -62,8 +63,10 @@ class Watch(NamedTuple):
 
     # For each worker: rows seen, gap, violation, rise and promised rise of N D, rows that stay.
     sums: np.ndarray
-    # Slack, gap to look at all rows at, part of the promise that was kept, estimate of the gap.
+    # Slack, gap to look at all rows at, part of the promise that was kept, estimate of the gap,
+    # visits since the last look.
     levels: np.ndarray
+    patience: float  # visits between two looks, at the least
     skips: bool
 
     def save(self, worker, seen, gap, violation, stayed):
@@ -76,7 +79,7 @@ class Watch(NamedTuple):
         self.sums[worker, STAYED] = stayed
 
     def slack(self, seen, violation):
-        """How much a response may be off before a skipped row would have to move: by the
+        """How much a response may be off before a skipped row would have to move: some times the
         mean violation of the last epoch, or in the first one of the rows seen so far."""
         if self.levels[_SLACK] < np.inf:
             return self.levels[_SLACK]
@@ -86,9 +89,9 @@ class Watch(NamedTuple):
         """beta of the next epoch, by how the last one kept its promise."""
         return min(2.0 * beta, most) if self.levels[_KEPT] < LEAST_KEPT else beta
 
-    def judge(self, target, waiting, least):
+    def judge(self, target, waiting):
         """End an epoch that left `waiting` rows to the next one.  Returns whether to look at all
-        rows now: since the gap is small, or fewer than `least` rows are left."""
+        rows now: since the gap is small, or nobody is left."""
         seen, gap, violation, rise, promise, stayed = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for worker in range(self.sums.shape[0]):
             seen += self.sums[worker, SEEN]
@@ -106,24 +109,27 @@ class Watch(NamedTuple):
         level = self.levels[_LOOK]
         if level < WORTH_A_LOOK * target:
             level = target
-        return gap <= level or stayed + waiting < least
+        self.levels[_SEEN] += seen
+        return stayed + waiting < 1.0 or (gap <= level and self.levels[_SEEN] >= self.patience)
 
     @property
     def estimate(self) -> float:
         """The gap that the last epoch showed, N times."""
         return float(self.levels[_ESTIMATE])
 
-    def look(self, gap: float, keep: np.ndarray) -> None:
+    def note_look(self, gap: float, keep: np.ndarray) -> None:
         """All rows have been looked at, have this gap, N times, and are marked in `keep`."""
+        self.levels[_SEEN] = 0.0
         self.levels[_LOOK] = min(NEXT_LOOK * gap, self.levels[_LOOK])
         if not keep.any():
             keep[:] = True
 
 
-def make_watch(skips: bool, gap_at_zero: float, workers: int = 1) -> Watch:
+def make_watch(n: int, skips: bool, gap_at_zero: float, workers: int = 1) -> Watch:
     """`gap_at_zero` is N P(0), in the units that kernels sum the gap in."""
     return Watch(
         np.zeros((workers, 16)),  # a cache line and more for each
-        np.array([np.inf, FIRST_LOOK * gap_at_zero, 1.0, np.inf]),
+        np.array([np.inf, FIRST_LOOK * gap_at_zero, 1.0, np.inf, 0.0]),
+        PATIENCE * n,
         skips,
     )
