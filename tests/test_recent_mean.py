@@ -8,9 +8,7 @@ import pytest
 import batchsvm
 from batchsvm import matrix
 from batchsvm.methods.averaging import FADING, REMEMBERED, RecentMean
-from conftest import toy
 from test_engines import assert_same_run
-from test_methods import LAM
 
 
 @pytest.fixture(autouse=True)
@@ -52,10 +50,10 @@ def test_what_is_returned_is_the_better_of_the_two_and_certified(jobs):
 
 
 def test_both_engines_remember_the_same():
-    X, y = toy("hinge")
+    X, y = tall(2000)
     for jobs in (1, 2):
-        run = assert_same_run(X, y, lam=LAM, epochs=3, n_jobs=jobs)
-        assert not np.allclose(run.w, X.T @ (run.alpha * y) / (LAM * len(y)), rtol=1e-3)
+        run = assert_same_run(X, y, lam=1e-3, epochs=2, n_jobs=jobs)
+        assert not np.allclose(run.w, X.T @ (run.alpha * y) / (1e-3 * len(y)), rtol=1e-3)
 
 
 def test_nothing_is_remembered_where_a_method_was_asked_for():
