@@ -30,7 +30,10 @@ from batchsvm.compiled import struct_method
 FIRST_LOOK = 3e-3
 NEXT_LOOK = 0.1
 WORTH_A_LOOK = 4.0
-PATIENCE = 1 / 32  # visits between two looks, in rows: where the last digits move, few take part
+# Visits between two looks, at the least, in rows and in number: where the last digits move, few
+# rows take part, and of little data a look takes longer than a thousand visits.
+PATIENCE = 1 / 32
+LEAST_PATIENCE = 1000.0
 # Slack, in mean violations; in the first epoch, when w is still far off, it is more.
 SLACK = 2.0
 FIRST_SLACK = 6.0
@@ -130,6 +133,6 @@ def make_watch(n: int, skips: bool, gap_at_zero: float, workers: int = 1) -> Wat
     return Watch(
         np.zeros((workers, 16)),  # a cache line and more for each
         np.array([np.inf, FIRST_LOOK * gap_at_zero, 1.0, np.inf, 0.0]),
-        PATIENCE * n,
+        max(PATIENCE * n, LEAST_PATIENCE),
         skips,
     )
