@@ -45,9 +45,9 @@ def test_methods_cannot_report_on_themselves(monkeypatch):
     from batchsvm.methods.sdca import DualState
 
     X, y = toy("hinge")
-    honest = quietly(X, y, lam=LAM, tol=0, max_epochs=10, random_state=0).certificate
+    honest = quietly(X, y, lam=LAM, tol=0, max_epochs=100, random_state=0).certificate
     monkeypatch.setattr(DualState, "primal_point", lambda self: self.w * 1.05)
-    drifted = quietly(X, y, lam=LAM, tol=0, max_epochs=10, random_state=0).certificate
+    drifted = quietly(X, y, lam=LAM, tol=0, max_epochs=100, random_state=0).certificate
     assert drifted.gap > honest.gap + 1e-5
 
 

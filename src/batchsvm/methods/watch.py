@@ -31,9 +31,9 @@ FIRST_LOOK = 3e-3
 NEXT_LOOK = 0.1
 WORTH_A_LOOK = 4.0
 # Visits between two looks, at the least, in rows and in number: where the last digits move, few
-# rows take part, and of little data a look takes longer than a thousand visits.
+# rows take part, and of little data a look takes far longer than a hundred visits.
 PATIENCE = 1 / 32
-LEAST_PATIENCE = 1000.0
+LEAST_PATIENCE = 100.0
 # Slack, in mean violations; in the first epoch, when w is still far off, it is more.
 SLACK = 2.0
 FIRST_SLACK = 6.0
