@@ -229,13 +229,17 @@ def test_the_literal_step_needs_short_rows_and_agrees_on_rows_of_unit_norm(rule)
     ]
     np.testing.assert_allclose(runs[0].w, runs[1].w, atol=1e-12)
     X[::2] *= 0.5  # shorter rows: the literal step is shorter than it need be
-    general, literal = (
-        quietly(
-            X, y, lam=LAM, method=rule(step=step), batch_size=1, tol=0, max_epochs=1, random_state=0
-        )
+    general, literal = (  # in the mean: a short step may be lucky in its order
+        np.mean([
+            quietly(
+                X, y, lam=LAM, method=rule(step=step), batch_size=1, tol=0, max_epochs=1,
+                random_state=seed,
+            ).certificate.dual
+            for seed in range(30)
+        ])
         for step in ("general", "literal")
-    )
-    assert general.certificate.dual > literal.certificate.dual
+    )  # fmt: skip
+    assert general > literal
 
 
 def test_sampling_with_replacement_is_for_pegasos_or_single_rows():
