@@ -1,7 +1,7 @@
 """Who takes part in the epochs of a method that leaves rows out, and in which order.
 
 Rows are visited in a random order, a fresh one every epoch: a fixed one stalls.  But rows that
-are far apart in memory take two to five times as long to visit as rows that follow each other,
+are far apart in memory take up to three times as long to visit as rows that follow each other,
 while rows that follow each other may be much alike (sorted data), so that steps on one after
 the other repeat each other.  An epoch therefore shuffles *groups* of a few neighbours, and then
 goes through some groups at a time, a *window* that fits into the cache, taking one row of each
