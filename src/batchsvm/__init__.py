@@ -4,22 +4,24 @@ After Takac, Bijral, Richtarik, Srebro: Mini-Batch Primal and Dual Methods for S
 ICML 2013 ("the paper" throughout).
 """
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from batchsvm import losses, methods
-from batchsvm.api import certify, fit, plan, sigma2
-from batchsvm.certificate import Certificate, CertificateError
-from batchsvm.container import ModelFileError
-from batchsvm.model import Model, load, save
-from batchsvm.path import Path, path
-from batchsvm.planning import Plan
-from batchsvm.solution import Checkpoint, History, Solution, Status
-from batchsvm.spectral import beta_b
+from batchsvm.api import certify, fit, fit_many, path, place, plan, sigma2
+from batchsvm.core.certificate import Certificate, CertificateError
+from batchsvm.core.path import Path
+from batchsvm.core.planning import Plan
+from batchsvm.core.solution import Checkpoint, History, Solution, Solutions, Status
+from batchsvm.core.spectral import beta_b
+from batchsvm.files import datasets
+from batchsvm.models import Model, ModelFileError, load, save
 
 if TYPE_CHECKING:
     from batchsvm.estimators import BatchSVC, BatchSVCCV, BatchSVR
 
 __version__ = "0.1.0"
+sys.modules["batchsvm.datasets"] = datasets  # an alias of batchsvm.files.datasets
 
 __all__ = [
     "BatchSVC",
@@ -34,14 +36,18 @@ __all__ = [
     "Path",
     "Plan",
     "Solution",
+    "Solutions",
     "Status",
     "beta_b",
     "certify",
+    "datasets",
     "fit",
+    "fit_many",
     "load",
     "losses",
     "methods",
     "path",
+    "place",
     "plan",
     "save",
     "sigma2",

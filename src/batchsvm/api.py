@@ -1,43 +1,96 @@
-"""The functions that people call: fit, certify, plan, sigma2."""
+"""The functions that people call: fit, fit_many, path, certify, plan, sigma2, place."""
 
 from __future__ import annotations
 
-from math import ceil, inf
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from math import inf
 from typing import Any
 
 import numpy as np
 
-from batchsvm import data_inputs, inputs
-from batchsvm.certificate import Certificate, certify_point
-from batchsvm.engines import ENGINES
-from batchsvm.layout import keeps_recent, lay_out, lay_out_as_asked
-from batchsvm.losses import Loss
-from batchsvm.methods import (
-    Blocks,
-    DualMethod,
-    Guarded,
-    Method,
-    Pegasos,
-    make_block_sampler,
-    start_dual,
-    start_pegasos,
-)
-from batchsvm.planning import Plan, make_plan
-from batchsvm.problem import Problem
-from batchsvm.roster import NOBODY, make_roster
-from batchsvm.sampling import make_sampler
-from batchsvm.shortfall import warn_if_short
-from batchsvm.solution import Solution
-from batchsvm.spectral import (
+from batchsvm.core import checks, data_checks
+from batchsvm.core.certificate import Certificate, certify_point
+from batchsvm.core.convergence import warn_of_problems, warn_unless_converged
+from batchsvm.core.intercept import INTERCEPTS, Intercept, LinearStart
+from batchsvm.core.many import train_many
+from batchsvm.core.one_vs_rest import find_classes
+from batchsvm.core.options import for_one, read_options
+from batchsvm.core.path import Path, train_path, warn_of_path
+from batchsvm.core.planning import Plan, make_plan
+from batchsvm.core.problem import Problem, make_problem
+from batchsvm.core.progress import watching
+from batchsvm.core.solution import LinearModel, Solution, Solutions
+from batchsvm.core.spectral import (
     FAILURE_PROBABILITY,
     SAMPLED_ROWS,
     SIGMA2_METHODS,
+    Question,
     Sigma2,
-    beta_b,
     measure_sigma2,
 )
-from batchsvm.team import Threads
-from batchsvm.train import Callback, Run
+from batchsvm.core.training import Start, refuse_long_rows, sigma2_for, train
+from batchsvm.engines import Dataset, place_on
+from batchsvm.losses import Loss
+from batchsvm.methods import Method, Pegasos
+
+POSITIVE = "a finite positive number"
+
+
+def place(X: Any, engine: str = "auto", n_jobs: int | None = 1) -> Dataset:
+    """Place X where an engine works on it, once, for any number of fits.
+
+    What does not depend on y and lam is done once: checks, norms of rows, the cut among threads,
+    sigma^2.  `fit`, `fit_many`, `path`, `certify`, `plan`, `sigma2` and the estimators take the
+    result in the place of X, one after another or from several threads at once.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+        float32 or float64, used in place: it must not change until the data set is closed.
+    engine : {"auto", "cpu", "reference"}
+    n_jobs : int
+        Threads for each fit; -1 means all cores.
+
+    Returns
+    -------
+    Dataset
+        A context manager; `close()` gives its threads back.
+
+    Examples
+    --------
+    >>> import batchsvm, numpy as np
+    >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.5]])
+    >>> with batchsvm.place(X) as data:
+    ...     gaps = [batchsvm.fit(data, [1, 1, -1], lam=lam).certificate.gap for lam in (0.1, 0.01)]
+    >>> max(gaps) <= 1e-3
+    True
+    """
+    return place_on(engine, X, checks.read_jobs(n_jobs))
+
+
+def is_placed(X: Any) -> bool:
+    """Whether this is data that `place` has placed."""
+    return hasattr(X, "trainer") and hasattr(X, "gram_times")
+
+
+@contextmanager
+def placed(
+    X: Any, engine: str = "auto", n_jobs: int | None = None, once: bool = False
+) -> Iterator[Dataset]:
+    """X as placed data, closed afterwards if it was not placed before; `once` if for one fit."""
+    if not is_placed(X):
+        with place_on(engine, X, checks.read_jobs(n_jobs), keeps_norms=not once) as data:
+            yield data
+        return
+    if engine != "auto":
+        raise ValueError(
+            f"engine must be 'auto' for placed data, which have theirs, not {engine!r}"
+        )
+    if n_jobs is not None:
+        raise ValueError(f"n_jobs must be None for placed data, which have theirs, not {n_jobs!r}")
+    yield X
 
 
 def fit(
@@ -52,12 +105,12 @@ def fit(
     sample_weight: Any = None,
     averaging: str | None = None,
     initial: Any = None,
-    n_jobs: int | None = 1,
+    n_jobs: int | None = None,
     random_state: Any = None,
-    callback: Callback | None = None,
+    callback: Any = None,
     *,
     checkpoints: Any = "auto",
-    engine: str = "cpu",
+    engine: str = "auto",
     bias: float | None = None,
     offset: Any = None,
     warn: bool = True,
@@ -69,8 +122,9 @@ def fit(
 
     Parameters
     ----------
-    X : array or CSR matrix of shape (n, d)
-        float32 or float64, used in place; CSR with int32 or int64 indices.
+    X : array or CSR matrix of shape (n, d), or placed data
+        float32 or float64, used in place; CSR with int32 or int64 indices.  `place(X)` makes
+        placed data, which serve many fits.
     y : array of shape (n,)
         Two classes (the larger label counts as +1) for a classification loss, numbers
         for a regression loss.  If there is one class only, it counts as +1, or as -1 if
@@ -86,7 +140,7 @@ def fit(
         blocks on several, aggressive for a batch size that was asked for.
     batch_size : int or "auto"
         From 1 to n.  "auto" with method "auto" is 1 on one thread, which gains nothing from
-        batches, and on several up to 16 a thread, but no more than 1/sigma^2, or 8 to 32 a
+        batches, and on several up to 16 per thread, but no more than 1/sigma^2, or 8 to 32 per
         block; else the largest b with beta_b <= 2, about 1/sigma^2.
     tol : float
         Stop when the duality gap is at most tol times P(0), the objective at w = 0
@@ -100,8 +154,8 @@ def fit(
     initial : Solution or (w, alpha), optional
         Start from alpha and w(alpha); a w that is another one is not used.
     n_jobs : int
-        Threads for the whole fit; -1 means all cores.  Data too small or rows too short to
-        be shared are left to fewer of them; the plan says so.
+        Threads for the whole fit; -1 means all cores, None one, or those of placed data.  Data
+        too small or rows too short to be shared are left to fewer of them; the plan says so.
     random_state : int, Generator, RandomState or None
         The same seed gives the same run; None gives another one each time.
     callback : callable, optional
@@ -111,8 +165,9 @@ def fit(
         iterator is asked for the next one only after the last certificate.  "auto"
         lets the distances grow, so that certificates take little of a long run, and
         certifies at once when an estimate of the gap is within tol.
-    engine : {"cpu", "reference"}
-        Compiled code, or plain NumPy (slow; the oracle of the tests).
+    engine : {"auto", "cpu", "reference"}
+        Compiled code, or plain NumPy (slow; the oracle of the tests); "auto" is the engine where
+        X lies.  Placed data have theirs.
     bias : float, optional
         Add a column of this value to X without storing it; w gets one more entry, the
         last, and bias times it is an intercept, penalised like the rest of w.
@@ -135,62 +190,187 @@ def fit(
     >>> solution.certificate.gap <= 1e-3
     True
     """
-    loss = inputs.read_loss(loss)
-    lam = inputs.number("lam", lam, "a finite positive number", 0.0)
-    chosen = inputs.read_method(method)
-    tol = inputs.number("tol", tol, "a finite number that is not negative", -1e-300)
-    max_epochs = inputs.number("max_epochs", max_epochs, "a finite positive number", 0.0)
-    averaging = inputs.read_averaging(averaging, chosen)
-    asked = inputs.read_checkpoints(checkpoints, averaging)
-    jobs = inputs.read_jobs(n_jobs)
-    seed = inputs.read_seed(random_state)
-    inputs.choice("engine", engine, ENGINES)
+    loss = checks.read_loss(loss)
+    lam = checks.number("lam", lam, POSITIVE, 0.0)
+    options = read_options(method, batch_size, tol, max_epochs, averaging, checkpoints)
+    options = replace(options, callback=for_one(callback))
+    seed = checks.read_seed(random_state)
+    if bias is not None:
+        bias = checks.number("bias", bias, "a finite positive number, or None", 0.0)
+    with placed(X, engine, n_jobs, once=True) as data:
+        chosen = options.method
+        radius = float(chosen.radius) if isinstance(chosen, Pegasos) else inf
+        targets, classes = _read_targets(data, y, loss, sample_weight, offset)
+        problem = make_problem(targets, loss, lam, bias, radius=radius)
+        alpha = _read_initial(initial, problem.columns(data.d), data.n)
+        [solution] = train(data, problem, options, Start(seed, alpha))
+    solution = replace(solution, classes=classes)
+    if warn:
+        warn_unless_converged(solution, options.max_epochs)
+    return solution
+
+
+def fit_many(
+    X: Any,
+    targets: Any,
+    loss: str | Loss = "hinge",
+    lam: Any = 1e-4,
+    *,
+    method: str | Method = "auto",
+    batch_size: int | str = "auto",
+    tol: float = 1e-3,
+    max_epochs: float = 1000,
+    sample_weight: Any = None,
+    averaging: str | None = None,
+    intercept: str | None = None,
+    scaling: float = 1.0,
+    initial: Any = None,
+    n_jobs: int | None = None,
+    random_state: Any = None,
+    callback: Any = None,
+    checkpoints: Any = "auto",
+    engine: str = "auto",
+    verbose: int = 0,
+    warn: bool = True,
+) -> Solutions:
+    """Train many problems on the same rows, which are placed once; certify each.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d), or placed data
+    targets : array of shape (n,) or (n, K)
+        Class labels, taken one against the rest (two classes are one problem); numbers, for a
+        regression loss; or a column for each problem, of two labels or of numbers.
+    loss : str or loss object
+    lam : float or K numbers
+        Several values of lam on one target are as many problems.
+    sample_weight : array of shape (n,) or (n, K), optional
+    intercept : {None, "penalised", "free"}
+        No intercept, one that is penalised like the coefficients, or one that costs nothing.
+    scaling : float
+        The constant that a penalised intercept multiplies.
+    initial : Solutions, optional
+        Start from the dual points of an earlier call with the same rows.
+    random_state : int, Generator, RandomState or None
+        Problem k has this seed + k.
+    callback : callable, optional
+        Called with the number of a problem and a `Checkpoint` after each certificate; a true
+        result stops that problem.
+    verbose : int
+        1 shows one progress bar for all problems.
+    warn : bool
+        Whether to warn, once, of problems that stopped above tol.
+    method, batch_size, tol, max_epochs, averaging, n_jobs, checkpoints, engine
+        As for `batchsvm.fit`; each problem has the threads that the others leave.
+
+    Returns
+    -------
+    Solutions
+        A sequence of `Solution`, with `coef`, `intercept`, `certificates` and `worst`.
+
+    Examples
+    --------
+    >>> import batchsvm
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> solutions = batchsvm.fit_many(X, y, lam=0.01, intercept="penalised", random_state=0)
+    >>> solutions.coef.shape, solutions.worst.relative_gap <= 1e-3
+    ((3, 4), True)
+    """
+    loss = checks.read_loss(loss)
+    lams = checks.read_lams("lam", lam)
+    options = read_options(method, batch_size, tol, max_epochs, averaging, checkpoints)
+    kind = read_intercept(intercept, scaling)
+    seed = checks.read_seed(random_state)
+    checks.read_verbose(verbose)
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be callable or None, not {callback!r}")
-    with Threads(jobs) as threads:
-        matrix = data_inputs.read_matrix(X, threads, bias)
-        n = matrix.n
-        if batch_size != "auto":
-            words = f"'auto' or an integer from 1 to n = {n}"
-            inputs.whole("batch_size", batch_size, 1, n, words)
-        radius = float(chosen.radius) if isinstance(chosen, Pegasos) else inf
-        problem, classes = data_inputs.read_problem(
-            matrix, y, loss, lam, sample_weight, radius, offset
-        )
-        alpha = _read_initial(initial, problem)
-        open_choice = chosen is None and batch_size == "auto"
-        chosen, plan = _settle(problem, chosen, batch_size, averaging, tol, seed)
-        b = plan.batch_size
-
-        state: Any
-        roster = NOBODY
-        if isinstance(chosen, Pegasos):
-            state = start_pegasos(problem, b, averaging, alpha, plan.workers)
-        else:
-            beta = beta_b(b, n, plan.sigma2)
-            state = start_dual(
-                chosen, problem, b, beta, averaging, alpha, plan.workers,
-                remembers=open_choice and keeps_recent(matrix, b, chosen),
-            )  # fmt: skip
-            bytes_a_row = matrix.rows.nbytes / n
-            if isinstance(chosen, Blocks):
-                roster = make_roster(n, chosen.blocks, seed, bytes_a_row)
-            elif chosen.may_skip(b, averaging is not None):
-                roster = make_roster(n, 1, seed, bytes_a_row, least=b)
-        sampler = (
-            make_block_sampler(roster, b)
-            if isinstance(chosen, Blocks)
-            else make_sampler(chosen.sampling, n, b, seed, roster)
-        )
-        run = Run(problem, state, ENGINES[engine](problem, chosen, state, sampler), tol, callback)
-        certificate = run.train(ceil(max_epochs * n / b), alpha is not None, asked)
-    solution = Solution(
-        run.w, run.alpha, certificate, run.history(), run.status, plan, classes, loss, lam,
-        chosen, b,
-    )  # fmt: skip
+    with placed(X, engine, n_jobs) as data:
+        problem, classes = _read_many(data, targets, loss, lams, sample_weight)
+        if isinstance(options.method, Pegasos):
+            problem = replace(problem, radius=float(options.method.radius))
+        starts = _read_starts(initial, problem.k, data.n)
+        names = _names(classes, problem.k)
+        with watching(names, options, callback, verbose > 0) as options:
+            models = train_many(data, problem, options, kind, seed, starts)
+    solutions = Solutions([_labelled(model, classes) for model in models], classes)
     if warn:
-        warn_if_short(solution, max_epochs)
-    return solution
+        what = "classes" if classes is not None and problem.k > 1 else "problems"
+        warn_of_problems(solutions, solutions.names, options.max_epochs, what=what)
+    return solutions
+
+
+def path(
+    X: Any,
+    y: Any,
+    lams: Any,
+    loss: str | Loss = "hinge",
+    *,
+    intercept: str | None = None,
+    scaling: float = 1.0,
+    method: str | Method = "auto",
+    batch_size: int | str = "auto",
+    tol: float = 1e-3,
+    max_epochs: float = 1000,
+    sample_weight: Any = None,
+    averaging: str | None = None,
+    n_jobs: int | None = None,
+    random_state: Any = None,
+    callback: Any = None,
+    checkpoints: Any = "auto",
+    engine: str = "auto",
+    warn: bool = True,
+) -> Path:
+    """Train for every lam of `lams`, from the largest to the smallest, each from the last one.
+
+    Ctrl-C ends the path with the best certified point of the lam under way, and warns.
+
+    Parameters
+    ----------
+    X, y, loss, sample_weight, method, batch_size, tol, averaging, checkpoints, n_jobs, \
+random_state, callback, engine
+        As for `batchsvm.fit`.
+    lams : array of positive numbers
+    intercept : {None, "penalised", "free"}
+        No intercept, one that is penalised like the coefficients, or one that costs nothing.
+    scaling : float
+        The constant that a penalised intercept multiplies.
+    max_epochs : float
+        For each lam.
+    warn : bool
+        Whether to warn of each point that stopped above tol.
+
+    Returns
+    -------
+    Path
+
+    Examples
+    --------
+    >>> import batchsvm, numpy as np
+    >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.5], [-0.5, -1.0]])
+    >>> path = batchsvm.path(X, [1, 1, 0, 0], [1.0, 0.1, 0.01], tol=1e-4, random_state=0)
+    >>> all(certificate.relative_gap <= 1e-4 for certificate in path.certificates)
+    True
+    >>> path.coefs.shape
+    (3, 2)
+    """
+    values = checks.read_lams("lams", lams)
+    loss = checks.read_loss(loss)
+    kind = read_intercept(intercept, scaling)
+    options = read_options(method, batch_size, tol, max_epochs, averaging, checkpoints)
+    options = replace(options, callback=for_one(callback))
+    seed = checks.read_seed(random_state)
+    with placed(X, engine, n_jobs) as data:
+        targets, classes = _read_targets(data, y, loss, sample_weight)
+        problem = make_problem(targets, loss, values[0])
+        if isinstance(options.method, Pegasos):
+            problem = replace(problem, radius=float(options.method.radius))
+        found = train_path(data, problem, values, options, kind, LinearStart(seed))
+    models = tuple(_labelled(model, classes) for model in found.models)
+    found = replace(found, models=models)
+    if warn:
+        warn_of_path(found, values.size, options.max_epochs)
+    return found
 
 
 def certify(
@@ -203,9 +383,10 @@ def certify(
     sample_weight: Any = None,
     *,
     radius: float = inf,
-    n_jobs: int | None = 1,
+    n_jobs: int | None = None,
     bias: float | None = None,
     offset: Any = None,
+    engine: str = "auto",
 ) -> Certificate:
     """The certificate of any (w, alpha), from scratch, whoever computed them.
 
@@ -219,22 +400,24 @@ def certify(
     >>> certificate.primal, certificate.dual
     (0.625, 0.375)
     """
-    loss = inputs.read_loss(loss)
-    lam = inputs.number("lam", lam, "a finite positive number", 0.0)
-    jobs = inputs.read_jobs(n_jobs)
+    loss = checks.read_loss(loss)
+    lam = checks.number("lam", lam, POSITIVE, 0.0)
     if radius != inf:
-        radius = inputs.number("radius", radius, "a finite positive number", 0.0)
-    with Threads(jobs) as threads:
-        matrix = data_inputs.read_matrix(X, threads, bias)
-        w = data_inputs.read_vector("w", w, matrix.d)
-        alpha = data_inputs.read_vector("alpha", alpha, matrix.n)
+        radius = checks.number("radius", radius, POSITIVE, 0.0)
+    if bias is not None:
+        bias = checks.number("bias", bias, "a finite positive number, or None", 0.0)
+    with placed(X, engine, n_jobs, once=True) as data:
+        w = data_checks.read_vector("w", w, data.d + (bias is not None))
+        alpha = data_checks.read_vector("alpha", alpha, data.n)
         if np.linalg.norm(w) > radius * (1 + 1e-9):
             raise ValueError(
                 f"w must have norm at most radius = {radius!r}, not {float(np.linalg.norm(w))!r}"
             )
-        problem, _ = data_inputs.read_problem(matrix, y, loss, lam, sample_weight, radius, offset)
-        alpha = data_inputs.read_alpha(alpha, problem)
-        return certify_point(problem, w, lambda start, stop: alpha[start:stop])
+        targets, _ = _read_targets(data, y, loss, sample_weight, offset)
+        problem = make_problem(targets, loss, lam, bias, radius=radius)
+        dual = data.dual(problem, alpha[:, np.newaxis])
+        [certificate] = certify_point(data, problem, w[:, np.newaxis], dual)
+        return certificate
 
 
 def sigma2(
@@ -244,8 +427,9 @@ def sigma2(
     normalize: bool = True,
     sampled_rows: int = SAMPLED_ROWS,
     failure_probability: float = FAILURE_PROBABILITY,
-    n_jobs: int | None = 1,
+    n_jobs: int | None = None,
     random_state: Any = 0,
+    engine: str = "auto",
 ) -> Sigma2:
     """An upper bound on sigma^2 = ||X||^2 / n, rows scaled to unit norm.
 
@@ -272,19 +456,20 @@ def sigma2(
     >>> float(batchsvm.sigma2(np.eye(4)))
     0.25
     """
-    inputs.choice("method", method, SIGMA2_METHODS)
+    checks.choice("method", method, SIGMA2_METHODS)
     words = "strictly between 0 and 1"
-    inputs.number("failure_probability", failure_probability, words, 0.0, 1.0)
-    rng = np.random.default_rng(inputs.read_seed(random_state))
-    inputs.whole("sampled_rows", sampled_rows, 1, 2**62, "a positive integer")
-    with Threads(inputs.read_jobs(n_jobs)) as threads:
-        matrix = data_inputs.read_matrix(X, threads)
-        norms2 = matrix.norms2()
-        data_inputs.refuse_infinite(matrix.rows, norms2)
+    checks.number("failure_probability", failure_probability, words, 0.0, 1.0)
+    seed = checks.read_seed(random_state)
+    checks.whole("sampled_rows", sampled_rows, 1, 2**62, "a positive integer")
+    question = Question(
+        method, bool(normalize), None, int(sampled_rows), float(failure_probability), seed
+    )
+    with placed(X, engine, n_jobs) as data:
         if not normalize:
-            _refuse_long_rows(norms2, "normalize=True")
-            norms2[:] = 1.0
-        return measure_sigma2(matrix, norms2, method, rng, sampled_rows, failure_probability)
+            targets = data.targets(np.ones(data.n))
+            facts = data.facts(make_problem(targets, checks.read_loss("hinge"), 1.0))
+            refuse_long_rows(facts, "normalize=True")
+        return measure_sigma2(data, question)
 
 
 def plan(
@@ -295,7 +480,8 @@ def plan(
     loss: str | Loss = "hinge",
     *,
     sigma2: float | None = None,
-    n_jobs: int | None = 1,
+    n_jobs: int | None = None,
+    engine: str = "auto",
 ) -> Plan:
     """What batches can bring on this data: sigma^2, a table of batch sizes, a choice.
 
@@ -308,73 +494,80 @@ def plan(
     >>> plan.batch_size
     4
     """
-    loss = inputs.read_loss(loss)
-    lam = inputs.number("lam", lam, "a finite positive number", 0.0)
-    tol = inputs.number("tol", tol, "a finite number that is not negative", -1e-300)
+    loss = checks.read_loss(loss)
+    lam = checks.number("lam", lam, POSITIVE, 0.0)
+    tol = checks.number("tol", tol, "a finite number that is not negative", -1e-300)
     if sigma2 is not None:
-        inputs.number("sigma2", sigma2, "between 0 and 1, or None", 0.0, 1.0 + 1e-9)
-    with Threads(inputs.read_jobs(n_jobs)) as threads:
-        matrix = data_inputs.read_matrix(X, threads)
+        checks.number("sigma2", sigma2, "between 0 and 1, or None", 0.0, 1.0 + 1e-9)
+    with placed(X, engine, n_jobs) as data:
         if y is None:
             if loss.task == "regression":
                 raise ValueError("y must be given for a regression loss, since P(0) depends on it")
-            y = np.ones(matrix.n)
-        problem, _ = data_inputs.read_problem(matrix, y, loss, lam)
-        return make_plan(problem, tol, _sigma2_for(problem, "auto", sigma2, seed=0))
+            y = np.ones(data.n)
+        targets, _ = _read_targets(data, y, loss)
+        problem = make_problem(targets, loss, lam)
+        found = sigma2_for(data, problem, Question(), sigma2)
+        return make_plan(problem, data.facts(problem), data.d, tol, found)
 
 
-def _sigma2_for(problem: Problem, how: str, known: float | None, seed: int) -> Sigma2:
-    if known is not None:
-        return known if isinstance(known, Sigma2) else Sigma2(known, "given")
-    rng = np.random.default_rng(seed)
-    return measure_sigma2(problem.matrix, problem.examples["norm2"], how, rng)
+def read_intercept(intercept: Any, scaling: Any) -> Intercept:
+    checks.choice("intercept", intercept, INTERCEPTS)
+    return Intercept(intercept, checks.number("scaling", scaling, POSITIVE, 0.0))
 
 
-def _settle(
-    problem: Problem,
-    method: Method | None,
-    batch_size: int | str,
-    averaging: str | None,
-    tol: float,
-    seed: int,
-) -> tuple[Method, Plan]:
-    """Put a method and a batch size in the place of "auto"."""
-    if method is None and batch_size == "auto":
-        found = _sigma2_for(problem, "estimate", None, seed)
-        lam_n = problem.lam * problem.total_weight
-        layout = lay_out(problem.matrix, averaging is not None, found, lam_n)
-        return layout.method, make_plan(problem, tol, found, layout)
-    layout = lay_out_as_asked(problem.matrix, method, batch_size)
-    method = layout.method
-    serial = layout.batch_size == 1
-    known = method.sigma2
-    if isinstance(method, DualMethod) and method.step == "literal":
-        _refuse_long_rows(problem.examples["norm2"], 'step="general"')
-        if known is None and not serial:  # the paper's own sigma^2, of the rows as they are
-            ones, rng = np.ones(problem.n), np.random.default_rng(seed)
-            known = measure_sigma2(problem.matrix, ones, rng=rng)
-    quick = serial or isinstance(method, Guarded | Blocks)  # nothing depends on it but the plan
-    found = _sigma2_for(problem, "estimate" if quick else "auto", known, seed)
-    plan = make_plan(problem, tol, found, layout)
-    if isinstance(method, DualMethod) and method.sampling == "replacement" and plan.batch_size > 1:
+def _read_targets(
+    data: Dataset, y: Any, loss: Loss, sample_weight: Any = None, offset: Any = None
+) -> tuple[Any, np.ndarray | None]:
+    """The targets of one problem, and the two classes."""
+    target, classes = data_checks.read_targets(y, data.n, loss, data.over_blocks)
+    weights = data_checks.read_weights(sample_weight, data.n)
+    fixed = None if offset is None else data_checks.read_offset(offset, data.n)
+    return data.targets(target, weights, fixed), classes
+
+
+def _read_many(
+    data: Dataset, targets: Any, loss: Loss, lams: np.ndarray, sample_weight: Any
+) -> tuple[Problem, np.ndarray | None]:
+    """The problems of `fit_many`, and the classes if they are one against the rest."""
+    y, classes = np.asarray(targets), None
+    if y.ndim not in (1, 2) or y.shape[0] != data.n or 0 in y.shape:
         raise ValueError(
-            'sampling must be "permutation" or "subsets" for a dual method with batch_size > 1,'
-            f' not "replacement": a row twice in a batch of {plan.batch_size} can leave its box'
+            f"targets must have shape ({data.n},) or ({data.n}, K), a row per row of X, not"
+            f" {y.shape}"
         )
-    return method, plan
-
-
-def _refuse_long_rows(norms2: np.ndarray, remedy: str) -> None:
-    longest = float(np.sqrt(norms2.max()))
-    if longest > 1 + 1e-4:  # text files round
+    weights = data_checks.read_weights(sample_weight, data.n, y.shape[1] if y.ndim == 2 else 1)
+    if y.ndim == 2:
+        columns = [data_checks.read_targets(column, data.n, loss)[0] for column in y.T]
+        kept = data.targets(np.asfortranarray(np.column_stack(columns)), weights)
+    elif loss.task == "classification":
+        data_checks.refuse_bad_labels(y)
+        found = find_classes(y)
+        classes = found.labels
+        kept = found.targets(data, weights)
+    else:
+        kept = data.targets(data_checks.read_targets(y, data.n, loss)[0], weights)
+    if 1 not in (kept.k, lams.size) and kept.k != lams.size:
         raise ValueError(
-            f"X must have rows of norm at most 1 here, but the longest has {longest:.6g};"
-            f" divide X by it, or use {remedy}"
+            f"lam must be a number or {kept.k} numbers, one per problem, not {lams.size}"
         )
+    return make_problem(kept, loss, lams if lams.size > 1 else float(lams[0])), classes
 
 
-def _read_initial(initial: Any, problem: Problem) -> np.ndarray | None:
-    """The alpha to start from, or None."""
+def _names(classes: np.ndarray | None, k: int) -> list[str]:
+    if classes is not None and len(classes) == k > 1:
+        return [f"class {label!r}" for label in classes.tolist()]
+    return ["fit"] if k == 1 else [f"problem {number}" for number in range(k)]
+
+
+def _labelled(model: LinearModel, classes: np.ndarray | None) -> LinearModel:
+    """The model with the labels in its solution, if these are those of one problem."""
+    if classes is None or len(classes) > 2:
+        return model
+    return replace(model, solution=replace(model.solution, classes=classes))
+
+
+def _read_initial(initial: Any, columns: int, n: int) -> np.ndarray | None:
+    """The alpha to start from, (n, 1), or None."""
     if initial is None:
         return None
     if isinstance(initial, Solution):
@@ -383,6 +576,19 @@ def _read_initial(initial: Any, problem: Problem) -> np.ndarray | None:
         raise ValueError(
             f"initial must be a Solution or a pair (w, alpha), not {type(initial).__name__}"
         )
-    data_inputs.read_vector("w of initial", initial[0], problem.d)
-    alpha = data_inputs.read_vector("alpha of initial", initial[1], problem.n)
-    return data_inputs.read_alpha(alpha, problem)
+    data_checks.read_vector("w of initial", initial[0], columns)
+    return data_checks.read_vector("alpha of initial", initial[1], n)[:, np.newaxis]
+
+
+def _read_starts(initial: Any, k: int, n: int) -> Sequence[LinearStart] | None:
+    """Where each problem starts from."""
+    if initial is None:
+        return None
+    if not isinstance(initial, Solutions) or len(initial) != k:
+        found = f"{len(initial)}" if isinstance(initial, Solutions) else type(initial).__name__
+        raise ValueError(f"initial must be Solutions of {k} problems, not {found}")
+    alphas = [data_checks.read_vector("alpha of initial", s.alpha, n) for s in initial]
+    return [
+        LinearStart(alpha=alpha, intercept=float(b))
+        for alpha, b in zip(alphas, initial.intercept, strict=True)
+    ]

@@ -1,29 +1,43 @@
-"""How this package compiles: one cache, one line of explanation, one way into kernels.
+"""How this package uses Numba: one cache on disk, one line of explanation, one way into kernels.
 
-Numba's disk cache watches only the file that a kernel is written in, while our kernels
-call losses and rows that live in other files.  The cache folder is therefore named by a
-hash of the whole package, inside the user's own cache folder.
+Numba's disk cache watches only the file that a kernel is written in, while our kernels call
+losses and rows that live in other files.  The cache folder is therefore named by a hash of all
+compiled sources, inside the user's own cache folder.  Numba executes what it finds there, so
+every cache file ends with a checksum, and a damaged one is compiled anew.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
+import io
 import os
+import re
+import shutil
 import sys
 import time
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numba
 from numba import types
 from numba.core import config, event
-from numba.core.caching import NullCache
-from numba.extending import overload_method
+from numba.core.caching import IndexDataCacheFile, NullCache
+from numba.extending import overload_method, register_jitable
 from numba.misc.appdirs import user_cache_dir
 
 PACKAGE = Path(__file__).parent
+# Where the text that kernels are compiled from stands.
+COMPILED_SOURCES = (
+    "compiled.py", "losses.py", "core/vectors.py", "methods/*.py", "engines/*.py",
+    "engines/cpu/*.py", "files/decimals.py", "files/libsvm.py",
+)  # fmt: skip
+KEPT_FOLDERS = 4  # caches of other versions that are kept, the last used ones
+CHECKSUM_BYTES = 32
+_FOLDER = re.compile(r"batchsvm-[0-9a-f]{16}|[0-9a-f]{16}")  # ours, and those of version 0.1.0
 # Kernels allocate nothing, and so need no reference counts (_nrt), which would cost an atomic
 # operation at every use of an array.  Sums may be reordered (to vectorise them); NaN and
 # infinity keep their meaning.
@@ -35,23 +49,82 @@ JIT_OPTIONS: dict[str, Any] = {
 }
 
 
+def user_cache() -> Path:
+    """The folder for what can be made again, in the user's own cache."""
+    return Path(user_cache_dir("batchsvm", appauthor=False))
+
+
 @functools.cache
 def cache_folder() -> Path | None:
-    """Folder of the compiled kernels: the user's cache, keyed by a hash of our source.
+    """Folder of the compiled kernels: the user's cache, keyed by a hash of the compiled sources.
 
     None if it cannot be written to.  Numba would then fall back to folders that do not
     know our hash, and might serve stale code.
     """
     digest = hashlib.sha256(numba.__version__.encode())
-    for source in sorted(PACKAGE.rglob("*.py")):
+    for source in sorted(path for glob in COMPILED_SOURCES for path in PACKAGE.glob(glob)):
         digest.update(source.read_bytes())
-    base = config.CACHE_DIR or user_cache_dir("batchsvm", appauthor=False)
-    folder = Path(base) / digest.hexdigest()[:16]
+    base = Path(config.CACHE_DIR or user_cache())
+    folder = base / f"batchsvm-{digest.hexdigest()[:16]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)  # this folder is the last used one
     except OSError:
         return None
-    return folder if os.access(folder, os.W_OK) else None
+    if not os.access(folder, os.W_OK):
+        return None
+    _remove_old_folders(folder)
+    return folder
+
+
+def _remove_old_folders(current: Path) -> None:
+    """Remove caches of other versions, but for the last used ones."""
+    others = []
+    for folder in current.parent.iterdir():
+        if folder != current and _FOLDER.fullmatch(folder.name):
+            with contextlib.suppress(OSError):  # another process has removed it
+                others.append((folder.stat().st_mtime, folder))
+    for _, folder in sorted(others, reverse=True)[KEPT_FOLDERS:]:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _CheckedCacheFile(IndexDataCacheFile):
+    """Cache files that end with a checksum; a damaged one counts as missing."""
+
+    @contextlib.contextmanager
+    def _open_for_write(self, filepath: str) -> Iterator[io.BytesIO]:
+        content = io.BytesIO()
+        yield content
+        written = content.getvalue()
+        temporary = f"{filepath}.tmp.{uuid.uuid4().hex[:16]}"
+        try:
+            with open(temporary, "wb") as sink:
+                sink.write(written + hashlib.sha256(written).digest())
+                sink.flush()
+                os.fsync(sink.fileno())
+            os.replace(temporary, filepath)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+
+    def _load_index(self) -> dict[Any, Any]:
+        return super()._load_index() if _is_whole(self._index_path) else {}
+
+    def _load_data(self, name: str) -> Any:
+        path = self._data_path(name)
+        if not _is_whole(path):
+            raise FileNotFoundError(path)  # which Numba answers by compiling
+        return super()._load_data(name)
+
+
+def _is_whole(path: str) -> bool:
+    """Whether a file ends with the checksum of the rest of it."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError:
+        return False
+    body, checksum = content[:-CHECKSUM_BYTES], content[-CHECKSUM_BYTES:]
+    return hashlib.sha256(body).digest() == checksum
 
 
 class Kernel:
@@ -72,6 +145,8 @@ class Kernel:
                 self._cached.enable_caching()
             finally:
                 config.CACHE_DIR = previous
+            file = self._cached._cache._cache_file
+            file.__class__ = _CheckedCacheFile
 
     @functools.cached_property
     def _uncached(self) -> Any:
@@ -94,23 +169,35 @@ def _is_foreign(argument: Any) -> bool:
 STRUCT_METHODS: set[str] = set()
 
 
-def struct_method(signature: Callable[..., Any]) -> None:
-    """Let kernels call the method of this name on any of our structs (NamedTuples).
+def struct_methods(*methods: Callable[..., Any]) -> None:
+    """Let kernels call these methods on any of our structs (NamedTuples) that has them.
 
     The struct's class is known when a kernel is compiled, so a kernel is written once
     for all losses and storages, and the method's own Python body is what gets compiled.
-    Names are shared by all structs: no field of any may bear the name of a method.
+    Names are shared by all structs: a method has the same arguments in each of them, and no
+    field of any may bear the name of a method.
     """
-    name = signature.__name__
-    STRUCT_METHODS.add(name)
+    for method in methods:
+        if method.__name__ not in STRUCT_METHODS:
+            STRUCT_METHODS.add(method.__name__)
+            _register(method)
 
-    @functools.wraps(signature)
+
+def _register(method: Callable[..., Any]) -> None:
+    name = method.__name__
+
+    @functools.wraps(method)
     def overload(self: Any, *args: Any) -> Any:
         return getattr(self.instance_class, name, None)
 
     # Inlined by LLVM: passing a struct to a call costs more than what most methods do.
     options = {**JIT_OPTIONS, "forceinline": True}
     overload_method(types.BaseNamedTuple, name, jit_options=options)(overload)
+
+
+def callable_in_kernels(function: Callable[..., Any]) -> None:
+    """Let kernels call this plain function."""
+    register_jitable(function)
 
 
 class _CompileNotice(event.Listener):

@@ -1,4 +1,4 @@
-"""The losses: each one a small class, written once for arrays and for compiled kernels.
+"""The losses: each one a small class of formulas, for arrays and for compiled kernels alike.
 
 A loss is a function phi of one number, the *response* a of an example:
 
@@ -6,12 +6,13 @@ A loss is a function phi of one number, the *response* a of an example:
     regression       a = <w, x> - y     (the residual)
 
 and a training problem is  min_w  mean_i phi(a_i) + lam/2 ||w||^2.  Its dual has one
-variable alpha_i an example, which ranges over [lower, upper] and stands for minus a
+variable alpha_i per example, which ranges over [lower, upper] and stands for minus a
 derivative of phi.  The methods of a loss are
 
     value(a)                phi(a)
     subgradient(a)          an element of the subdifferential of phi at a
     conjugate(alpha)        phi*(-alpha) = max_a (-alpha a - phi(a)), for alpha in the box
+    second_derivative(a)    phi''(a) almost everywhere, for Newton steps
     dual_step(alpha, a, q)  the new alpha: alpha + delta for the delta that maximises, with
                             alpha + delta in the box,
                             -phi*(-(alpha + delta)) - a delta - (q/2) delta^2
@@ -25,7 +26,7 @@ same text is run on whole arrays here and on single numbers in compiled kernels.
 loss has at least one field: Numba cannot pass an empty struct to a compiled method.
 `allowed` says which parameters a loss can have: an open interval and its words.
 `corners = False` says that no alpha is a bound or a kink at which rows come to rest, so that it
-is no use to look for rows to leave out (`methods/watch.py`).
+is no use to look for rows to leave out (`engines/screening.py`).
 `docs/add_a_loss.md` shows how to add one.
 """
 
@@ -34,8 +35,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-
-from batchsvm.compiled import struct_method
 
 TINY = 1e-300
 _POSITIVE = (0.0, np.inf, "a positive number")
@@ -56,23 +55,8 @@ class Loss(Protocol):
     def value(self, a: Any) -> Any: ...
     def subgradient(self, a: Any) -> Any: ...
     def conjugate(self, alpha: Any) -> Any: ...
+    def second_derivative(self, a: Any) -> Any: ...
     def dual_step(self, alpha: Any, a: Any, q: Any) -> Any: ...
-
-
-@struct_method
-def value(self, a): ...
-
-
-@struct_method
-def subgradient(self, a): ...
-
-
-@struct_method
-def conjugate(self, alpha): ...
-
-
-@struct_method
-def dual_step(self, alpha, a, q): ...
 
 
 class Hinge(NamedTuple):
@@ -95,6 +79,9 @@ class Hinge(NamedTuple):
 
     def subgradient(self, a):
         return -1.0 * (a < self.margin)
+
+    def second_derivative(self, a):
+        return 0.0 * a
 
     def conjugate(self, alpha):
         return -self.margin * alpha
@@ -125,6 +112,9 @@ class SmoothedHinge(NamedTuple):
     def subgradient(self, a):
         return -np.minimum(np.maximum((1.0 - a) / self.smoothing, 0.0), 1.0)
 
+    def second_derivative(self, a):
+        return ((a < 1.0) & (a > 1.0 - self.smoothing)) / self.smoothing
+
     def conjugate(self, alpha):
         return alpha * (0.5 * self.smoothing * alpha - 1.0)
 
@@ -153,6 +143,9 @@ class SquaredHinge(NamedTuple):
 
     def subgradient(self, a):
         return -2.0 * np.maximum(self.margin - a, 0.0)
+
+    def second_derivative(self, a):
+        return 2.0 * (a < self.margin)
 
     def conjugate(self, alpha):
         return alpha * (0.25 * alpha - self.margin)
@@ -189,6 +182,10 @@ class Logistic(NamedTuple):
 
     def subgradient(self, a):
         return -1.0 / (1.0 + np.exp(np.minimum(a, 80.0)))
+
+    def second_derivative(self, a):
+        share = 1.0 / (1.0 + np.exp(np.minimum(np.abs(a), 80.0)))
+        return share * (1.0 - share)
 
     def conjugate(self, alpha):
         rest = 1.0 - alpha
@@ -229,6 +226,9 @@ class EpsilonInsensitive(NamedTuple):
 
     def subgradient(self, a):
         return np.sign(a) * (np.abs(a) > self.epsilon)
+
+    def second_derivative(self, a):
+        return 0.0 * a
 
     def conjugate(self, alpha):
         return self.epsilon * np.abs(alpha)
@@ -283,6 +283,9 @@ class Quantile(NamedTuple):
     def subgradient(self, a):
         return (1.0 - self.quantile) * (a > 0.0) - self.quantile * (a < 0.0)
 
+    def second_derivative(self, a):
+        return 0.0 * a
+
     def conjugate(self, alpha):
         return 0.0 * alpha
 
@@ -320,6 +323,9 @@ class Huber(NamedTuple):
 
     def subgradient(self, a):
         return np.minimum(np.maximum(a, -self.delta), self.delta)
+
+    def second_derivative(self, a):
+        return 1.0 * (np.abs(a) < self.delta)
 
     def conjugate(self, alpha):
         return 0.5 * alpha * alpha

@@ -1,6 +1,6 @@
 """The command line: `batchsvm`.
 
-One file a command.  Results go to stdout, everything else to stderr; with --json, stdout
+One file per command.  Results go to stdout, everything else to stderr; with --json, stdout
 is one JSON document.  Exit status: 0 done, 1 the certified gap is above tol, 2 an error
 (one line on stderr), 130 interrupted.
 """

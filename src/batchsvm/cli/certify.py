@@ -34,13 +34,13 @@ def certify(model: str, data: str, tol: float | None, jobs: int, as_json: bool,
     Nothing that the file claims about its quality is believed: primal, dual and gap come
     from the coefficients, the dual point and the data. Exit status 1 if the gap is above --tol.
     """
-    from batchsvm import inputs
-    from batchsvm.fingerprint import fingerprint
-    from batchsvm.model import load as load_model
-    from batchsvm.modelling import certify_model
+    from batchsvm.core import checks
+    from batchsvm.models import load as load_model
+    from batchsvm.models.fingerprint import fingerprint
+    from batchsvm.models.fitting import certify_model
 
     if tol is not None:
-        inputs.number("tol", tol, "a finite number that is not negative", -1e-300)
+        checks.number("tol", tol, "a finite number that is not negative", -1e-300)
     made = load_model(model)
     if tol is None:
         tol = made.plan.tol if made.plan is not None else DEFAULT_TOL

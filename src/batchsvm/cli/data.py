@@ -36,7 +36,7 @@ Example:
 @opt.as_json
 def list_sets(as_json: bool) -> None:
     """The data sets, their lambda in the paper, and where they come from."""
-    from batchsvm.datasets import SETS, where
+    from batchsvm.files.datasets import SETS, where
 
     if as_json:
         print_json({
@@ -64,7 +64,7 @@ def get(name: str, folder: str | None, collection: str | None, as_json: bool) ->
     is kept, checked by its SHA-256 whenever it is asked for, and an interrupted transfer is
     resumed. Small sets are made on the spot.
     """
-    from batchsvm import datasets
+    from batchsvm.files import datasets
 
     with simple_progress(f"getting {name}") as step:
         found = datasets.get(name, Path(folder) if folder else None, step, collection)

@@ -33,7 +33,7 @@ Example:
 @opt.as_json
 def demo(as_json: bool) -> None:
     """Plan and train with every method on two small data sets; needs no files."""
-    from batchsvm.datasets import load
+    from batchsvm.files.datasets import load
 
     with progress("training") as update:
         plans, runs = {}, []
@@ -77,7 +77,7 @@ def _plan(data: Any) -> Any:
 
 
 def _beta(plan: Any) -> float:
-    from batchsvm.spectral import beta_b
+    from batchsvm.core.spectral import beta_b
 
     return beta_b(plan.batch_size, plan.n, plan.sigma2)
 

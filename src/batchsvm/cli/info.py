@@ -23,7 +23,7 @@ Example:
 @opt.as_json
 def info(model: str, as_json: bool) -> None:
     """Show what MODEL holds. `batchsvm certify` checks it against the data."""
-    from batchsvm.model import load
+    from batchsvm.models import load
 
     made = load(model)
     found = model_facts(made)

@@ -30,7 +30,7 @@ class Named(click.ParamType):
         if isinstance(value, tuple):
             return value
         name, _, rest = str(value).partition(":")
-        from batchsvm.inputs import choice
+        from batchsvm.core.checks import choice
 
         choice(self.what, name, self.names)
         return name, dict(self._pair(item, param, ctx) for item in rest.split(",") if item)
@@ -70,7 +70,7 @@ def build(what: str, given: tuple[str, dict[str, Any]], known: dict[str, Any]) -
 
 
 def build_loss(given: tuple[str, dict[str, Any]]) -> Any:
-    from batchsvm.inputs import read_loss
+    from batchsvm.core.checks import read_loss
     from batchsvm.losses import LOSSES as KNOWN
 
     return read_loss(build("loss", given, KNOWN))

@@ -66,8 +66,8 @@ def plan_facts(made: Any) -> dict[str, Any]:
 def save_plot(made: Any, path: str) -> None:
     from pathlib import Path
 
-    from batchsvm.atomic import replacing
     from batchsvm.displays import SpeedupDisplay, on_paper
+    from batchsvm.files.atomic import replacing
 
     kind = Path(path).suffix.lower().lstrip(".")
     if kind not in ("png", "svg", "pdf"):

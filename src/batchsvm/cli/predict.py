@@ -35,7 +35,7 @@ def predict(model: str, data: str, out: str | None, scores: bool, jobs: int, as_
     If DATA has labels, the accuracy (or the mean absolute error) is shown as well. Labels that
     the model does not know count as wrong, and are named; if it knows none, there is no accuracy.
     """
-    from batchsvm.model import load as load_model
+    from batchsvm.models import load as load_model
 
     refuse_overwriting(
         {"OUT": out},
@@ -110,7 +110,7 @@ def _lines(values: np.ndarray) -> str:
 
 
 def _write(out: str, values: np.ndarray) -> None:
-    from batchsvm.atomic import replacing
+    from batchsvm.files.atomic import replacing
 
     if out.lower().endswith(".npy"):
         with replacing(out) as sink:

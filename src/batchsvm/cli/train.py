@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import click
 
 from batchsvm.cli import options as opt
 from batchsvm.cli.loading import describe, facts, load
-from batchsvm.cli.output import certificate_facts, print_json, progress, proven
+from batchsvm.cli.output import certificate_facts, print_json, proven
 from batchsvm.cli.overwriting import refuse_overwriting, with_labels
 from batchsvm.cli.wording import in_options
 
@@ -106,7 +106,7 @@ def train(
     More than two classes are trained one against the rest, each with its certificate.
     Exit status 1 says that the model was written but its certified gap is above --tol.
     """
-    from batchsvm.modelling import fit_model
+    from batchsvm.models.fitting import fit_model
 
     refuse_overwriting(
         {"MODEL": model, "--report": report},
@@ -115,30 +115,27 @@ def train(
     chosen, rule = opt.build_loss(loss), opt.build_method(method)
     found = load(data, reading, labels_needed=True)
     curve = report is not None and averaging != "tail"  # whose start the end decides
-    with progress("training") as update:
-        share = Share(tol, update)
-        made, solutions = fit_model(
-            found.X,
-            found.y,
-            chosen,
-            intercept_scaling=intercept,
-            announce=share.start,
-            lam=lam,
-            method=rule,
-            batch_size=batch_size,
-            tol=tol,
-            max_epochs=max_epochs,
-            random_state=seed,
-            averaging=None if averaging == "none" else averaging,
-            n_jobs=jobs,
-            callback=share,
-            checkpoints=often(found.X.shape[0], batch_size) if curve else "auto",
-        )
+    made, solutions = fit_model(
+        found.X,
+        found.y,
+        chosen,
+        intercept_scaling=intercept,
+        lam=lam,
+        method=rule,
+        batch_size=batch_size,
+        tol=tol,
+        max_epochs=max_epochs,
+        random_state=seed,
+        averaging=None if averaging == "none" else averaging,
+        n_jobs=jobs,
+        verbose=sys.stderr.isatty(),
+        checkpoints=often(found.X.shape[0], batch_size) if curve else "auto",
+    )
     names = None if found.names is None else tuple(found.names)
     made = replace(made, zero_based=found.zero_based, feature_names=names)
     made.save(model)
     if report:
-        from batchsvm.report import write_report
+        from batchsvm.displays.report import write_report
 
         write_report(report, made, facts(found) | {"file": data}, found.names)
     worst = max(proven(certificate) for certificate in made.certificates)
@@ -188,25 +185,3 @@ def fit_facts(solution: Any) -> dict[str, Any]:
         "seconds": float(history.seconds[-1]),
         "refused": int(history.refused[-1]),
     }
-
-
-class Share:
-    """How far a fit has come, on the logarithmic scale on which gaps fall."""
-
-    def __init__(self, tol: float, update: Any) -> None:
-        self.tol, self.update = max(tol, 1e-15), update
-        self.fit, self.fits, self.name, self.first = 0, 1, "", 1.0
-
-    def start(self, fit: int, fits: int, name: str) -> None:
-        self.fit, self.fits, self.name, self.first = fit, fits, name, 1.0
-
-    def __call__(self, checkpoint: Any) -> None:
-        gap = checkpoint.certificate.relative_gap
-        self.first = max(self.first, gap) if math.isfinite(gap) else self.first
-        falls = math.log(self.first / min(max(gap, self.tol), self.first))
-        share = falls / max(math.log(self.first / self.tol), 1e-9)
-        who = f"class {self.name}, " if self.name else ""
-        self.update(
-            (self.fit + share) / self.fits,
-            f"{who}gap {gap:.2g}, tol {self.tol:.2g}, epoch {checkpoint.epoch:.3g}",
-        )

@@ -9,12 +9,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from batchsvm.estimators.outcome import gather_certificates, warn_of_shortfall
+from batchsvm.core.convergence import warn_of_problems
+from batchsvm.core.solution import LinearModel
+from batchsvm.engines.cpu.online import Stream
+from batchsvm.estimators.callbacks import CallbackSupportMixin
+from batchsvm.estimators.certificates import gather_certificates
 from batchsvm.estimators.parameters import Settings
-from batchsvm.estimators.watching import CallbackSupportMixin
-from batchsvm.intercept import LinearModel
-from batchsvm.model import save
-from batchsvm.streaming import Stream
+from batchsvm.models import save
 
 CERTIFIED = ("certificate_", "history_", "plan_", "dual_coef_", "n_iter_", "loss_", "lam_", "C_")
 
@@ -75,7 +76,8 @@ class BatchLinear(CallbackSupportMixin, BaseEstimator):
         for name, value in attributes.items():
             setattr(self, name, value)
         go_on = "set warm_start=True and fit again" if hasattr(self, "warm_start") else GO_ON
-        warn_of_shortfall(models, labels, settings.max_epochs, go_on)
+        names = [repr(label) for label in labels]
+        warn_of_problems(solutions, names, settings.options.max_epochs, go_on)
         return attributes
 
     def _unfinished(self, k: int, count: int, w: np.ndarray, settings: Settings) -> dict[str, Any]:
@@ -83,7 +85,7 @@ class BatchLinear(CallbackSupportMixin, BaseEstimator):
         d = self.n_features_in_
         coef, intercept = np.zeros((count, d)), np.zeros(count)
         coef[k] = w[:d]
-        if settings.intercept is not None and w.size > d:
+        if settings.intercept.kind is not None and w.size > d:
             intercept[k] = w[d] * (settings.bias or 1.0)
         return {"coef_": coef, "intercept_": intercept}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -10,8 +10,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from batchsvm import data_inputs
+from batchsvm.core import data_checks
+from batchsvm.core.intercept import LinearStart
+from batchsvm.core.one_vs_rest import Classes, choose, positive_labels
+from batchsvm.core.problem import Problem
+from batchsvm.engines import Dataset
 from batchsvm.estimators.base import BatchLinear
+from batchsvm.estimators.callbacks import Watch, with_callbacks
 from batchsvm.estimators.labels import read_classes, refuse_one_class, weigh
 from batchsvm.estimators.parameters import (
     Settings,
@@ -20,8 +25,14 @@ from batchsvm.estimators.parameters import (
     total_weight,
 )
 from batchsvm.estimators.streams import check_streams, take_chunk
-from batchsvm.estimators.training import decide, read_data, train, warm
-from batchsvm.estimators.watching import Watch, with_callbacks
+from batchsvm.estimators.training import (
+    decide,
+    problem_of,
+    read_data,
+    rows_of,
+    train,
+    warm,
+)
 from batchsvm.losses import Logistic
 
 TASK = "classification"
@@ -34,6 +45,20 @@ def _is_logistic(estimator: Any) -> bool:
         f"predict_proba needs loss='logistic', not {estimator.loss!r}: the other losses give no"
         " probabilities (see sklearn.calibration.CalibratedClassifierCV)"
     )
+
+
+class TrainingData(NamedTuple):
+    """What a classifier is trained on, checked."""
+
+    X: Any
+    y: np.ndarray
+    classes: Classes
+    plain_weights: np.ndarray | None  # without class weights
+    weights: np.ndarray | None
+
+    @property
+    def total_weight(self) -> float:
+        return total_weight(self.weights, len(self.y))
 
 
 class LinearClassifier(ClassifierMixin, BatchLinear):
@@ -65,9 +90,7 @@ class LinearClassifier(ClassifierMixin, BatchLinear):
         -------
         ndarray of shape (n,)
         """
-        found = self.decision_function(X)
-        codes = (found > 0).astype(np.intp) if found.ndim == 1 else found.argmax(axis=1)
-        return self.classes_[codes]
+        return choose(self.classes_, self.decision_function(X))
 
     @available_if(_is_logistic)
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -105,51 +128,42 @@ class LinearClassifier(ClassifierMixin, BatchLinear):
         """
         return np.log(self.predict_proba(X))
 
-    def _read_problem(
-        self, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None]:
-        """X, y, the number of each row's class, and the weights; sets `classes_`."""
+    def _read_problem(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
+        """Data and weights, checked; sets `classes_`."""
         X, y = read_data(self, X, y)
-        weights = data_inputs.read_weights(sample_weight, X.shape[0])
-        self.classes_, codes = read_classes(y)
-        weights = weigh(self.class_weight, self.classes_, codes, weights)
-        refuse_one_class(self.classes_, codes, weights)
-        return X, y, codes, weights
-
-    def _labels(self) -> list[Any]:
-        """The labels that stand for +1, one for each model."""
-        labels = self.classes_.tolist()
-        return labels[1:] if len(labels) == 2 else labels
-
-    def _targets(self, codes: np.ndarray, k: int) -> np.ndarray:
-        positive = 1 if len(self.classes_) == 2 else k
-        return np.where(codes == positive, 1.0, -1.0)
+        plain = data_checks.read_weights(sample_weight, rows_of(X))
+        found = read_classes(y)
+        self.classes_ = found.labels
+        weights = weigh(self.class_weight, found, plain)
+        refuse_one_class(found, weights)
+        return TrainingData(X, y, found, plain, weights)
 
     def _train(
         self,
-        data: tuple[Any, np.ndarray, np.ndarray, np.ndarray | None],
+        data: TrainingData,
         lam: float,
         settings: Settings,
         sample_weight: Any,
-        initial: list[Any] | None = None,
+        initial: list[LinearStart] | None = None,
     ) -> None:
         """Train all classes at one lam, and keep what comes out."""
-        X, y, codes, weights = data
-        labels = self._labels()
+        labels = positive_labels(self.classes_)
         names = [f"class {label!r}" for label in labels] if len(labels) > 1 else ["fit"]
 
         def unfinished(k: int, w: np.ndarray) -> dict[str, Any]:
             return self._unfinished(k, len(labels), w, settings)
 
+        def problem_on(placed: Dataset) -> Problem:
+            return problem_of(settings, data.classes.targets(placed, data.weights), lam)
+
         watch = Watch(
-            self, names, X, y, sample_weight, unfinished, settings.tol, settings.verbose
+            self, names, (data.X, data.y, sample_weight), unfinished, settings.options.tol,
+            settings.verbose,
         )  # fmt: skip
         with watch:
-            models = train(
-                X, lambda k: self._targets(codes, k), len(labels), lam, settings, weights,
-                read_seed(self.random_state), initial, watch,
-            )  # fmt: skip
-        watch.finish(self._keep(models, labels, settings, total_weight(weights, X.shape[0])))
+            seed = read_seed(self.random_state)
+            models = train(data.X, problem_on, settings, seed, initial, watch)
+        watch.finish(self._keep(models, labels, settings, data.total_weight))
 
 
 class BatchSVC(LinearClassifier):
@@ -270,8 +284,9 @@ class BatchSVC(LinearClassifier):
 
         Parameters
         ----------
-        X : array, data frame or sparse matrix of shape (n, d)
-            float32 or float64, dense or CSR, is used in place; others are converted.
+        X : array, data frame or sparse matrix of shape (n, d), or placed data
+            float32 or float64, dense or CSR, is used in place; others are converted.  Placed
+            data (`batchsvm.place`) serve many fits.
         y : array of shape (n,)
         sample_weight : array of shape (n,), optional
             Weight k is exactly k copies of a row, weight 0 exactly none.
@@ -282,11 +297,12 @@ class BatchSVC(LinearClassifier):
         """
         settings = read_settings(self, TASK)
         before = getattr(self, "classes_", ()) if self.warm_start else ()
-        data = X, y, _, weights = self._read_problem(X, y, sample_weight)
+        data = self._read_problem(X, y, sample_weight)
         initial = None
         if hasattr(self, "dual_coef_") and np.array_equal(before, self.classes_):
-            initial = warm(self.dual_coef_, self.intercept_, X.shape[0], settings.loss, weights)
-        lam = settings.lam_for(total_weight(weights, X.shape[0]))
+            n = len(data.y)
+            initial = warm(self.dual_coef_, self.intercept_, n, settings.loss, data.weights)
+        lam = settings.lam_for(data.total_weight)
         self._train(data, lam, settings, sample_weight, initial)
         return self
 
@@ -332,10 +348,12 @@ class BatchSVC(LinearClassifier):
             raise ValueError(
                 f"y must hold labels of `classes`, {self.classes_.tolist()}, not {stranger!r}"
             )
-        weights = data_inputs.read_weights(sample_weight, X.shape[0])
-        weights = weigh(self.class_weight, self.classes_, codes, weights)
-        count = len(self._labels())
-        targets = np.array([self._targets(codes, k) for k in range(count)])
+        weights = data_checks.read_weights(sample_weight, X.shape[0])
+        weights = weigh(self.class_weight, Classes(self.classes_, codes), weights)
+        numbers = range(len(self.classes_))[-1:] if len(self.classes_) == 2 else range(
+            len(self.classes_)
+        )  # fmt: skip
+        targets = np.array([np.where(codes == k, 1.0, -1.0) for k in numbers])
         take_chunk(self, X, targets, weights, settings)
         return self
 

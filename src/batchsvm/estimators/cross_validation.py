@@ -5,23 +5,41 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 
-from batchsvm import data_inputs, inputs
-from batchsvm.estimators.classifier import TASK, LinearClassifier
-from batchsvm.estimators.outcome import warn_caller
-from batchsvm.estimators.parameters import Settings, read_seed, read_settings, total_weight
-from batchsvm.estimators.side_by_side import in_parallel
-from batchsvm.estimators.watching import with_callbacks
-from batchsvm.intercept import LinearModel
-from batchsvm.path import read_lams, walk
-from batchsvm.solution import Status
+from batchsvm.api import is_placed, placed
+from batchsvm.core import checks
+from batchsvm.core.convergence import warn_of_convergence
+from batchsvm.core.intercept import LinearStart
+from batchsvm.core.parallel import StopFlag, in_parallel
+from batchsvm.core.path import walk
+from batchsvm.core.solution import LinearModel, Status
+from batchsvm.engines import Dataset
+from batchsvm.estimators.callbacks import with_callbacks
+from batchsvm.estimators.classifier import TASK, LinearClassifier, TrainingData
+from batchsvm.estimators.parameters import Settings, read_seed, read_settings
+from batchsvm.estimators.training import problem_of
 
 RANGE_OF_C = (1e-3, 1e2)  # of the default grid
+
+
+class _Fold(NamedTuple):
+    """Which rows to train on, and which to score."""
+
+    whole: Dataset
+    data: TrainingData
+    train: np.ndarray
+    test: np.ndarray
+    seed: int
+
+    @property
+    def held_out(self) -> Any:
+        X = self.data.X
+        return X.subset(self.test) if is_placed(X) else X[self.test]
 
 
 class BatchSVCCV(LinearClassifier):
@@ -123,29 +141,38 @@ n_features_in_, feature_names_in_
         settings = read_settings(self, TASK)
         scorer = _read_scorer(self.scoring)
         if isinstance(self.lams, int | np.integer):
-            inputs.whole("lams", self.lams, 1, 10_000, "a positive integer or numbers")
+            checks.whole("lams", self.lams, 1, 10_000, "a positive integer or numbers")
         else:
-            read_lams(self.lams)
-        data = X, y, _, weights = self._read_problem(X, y, sample_weight)
-        total = total_weight(weights, X.shape[0])
-        self.lams_ = self._grid(total)
-        folds = list(check_cv(self.cv, y, classifier=True).split(X, y, groups))
-        seed = read_seed(self.random_state)
-        plain = data_inputs.read_weights(sample_weight, X.shape[0])
-
-        def one(k: int) -> tuple[np.ndarray, np.ndarray]:
-            return self._fold(data, plain, folds[k], settings, scorer, (seed + k) % 2**64)
-
-        try:
-            found = in_parallel(one, len(folds), settings.jobs)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt("lam was not chosen yet, so that nothing was fitted") from None
-        self.scores_ = np.array([scores for scores, _ in found])
-        self.gaps_ = np.array([gaps for _, gaps in found])
+            checks.read_lams("lams", self.lams)
+        data = self._read_problem(X, y, sample_weight)
+        self.lams_ = self._grid(data.total_weight)
+        splitter = check_cv(self.cv, data.y, classifier=True)
+        folds = list(splitter.split(np.zeros(len(data.y)), data.y, groups))
+        self._cross_validate(data, folds, settings, scorer)
         self._warn_of_folds(settings)
         best = float(self.lams_[np.argmax(self.scores_.mean(axis=0))])
         self._train(data, best, settings, sample_weight)
         return self
+
+    def _cross_validate(
+        self, data: TrainingData, folds: list[Any], settings: Settings, scorer: Any
+    ) -> None:
+        """Scores and gaps of all folds, trained side by side over data placed once."""
+        seed, stop = read_seed(self.random_state), StopFlag()
+        with placed(data.X, n_jobs=settings.n_jobs) as whole:
+
+            def one(k: int) -> tuple[np.ndarray, np.ndarray]:
+                fold = _Fold(whole, data, *folds[k], (seed + k) % 2**64)
+                return self._fold(fold, settings, scorer, stop)
+
+            try:
+                found = in_parallel(one, len(folds), whole.jobs, stop)
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(
+                    "lam was not chosen yet, so that nothing was fitted"
+                ) from None
+        self.scores_ = np.array([scores for scores, _ in found])
+        self.gaps_ = np.array([gaps for _, gaps in found])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The score that lam was chosen by: that of `scoring`, or accuracy.
@@ -172,51 +199,45 @@ n_features_in_, feature_names_in_
     def _grid(self, total: float) -> np.ndarray:
         if isinstance(self.lams, int | np.integer):
             return 1.0 / (np.geomspace(*RANGE_OF_C, int(self.lams)) * total)
-        return np.sort(read_lams(self.lams))[::-1]
+        return np.sort(checks.read_lams("lams", self.lams))[::-1]
 
     def _fold(
-        self,
-        data: tuple[Any, np.ndarray, np.ndarray, np.ndarray | None],
-        plain: np.ndarray | None,
-        fold: tuple[np.ndarray, np.ndarray],
-        settings: Settings,
-        scorer: Any,
-        seed: int,
+        self, fold: _Fold, settings: Settings, scorer: Any, stop: StopFlag
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Scores and gaps of one fold, for each lam.
-
-        `data` has the weights to train with, class weights included; scores use the plain ones.
-        """
-        X, y, codes, weights = data
-        train, test = fold
-        rows, held_out = X[train], X[test]
-        kept = None if weights is None else weights[train]
-        paths = [
-            _unbroken(
-                walk(
-                    rows, self._targets(codes[train], k), self.lams_, sample_weight=kept,
-                    random_state=seed, **settings.options(1),
-                )
-            )
-            for k in range(len(self._labels()))
-        ]  # fmt: skip
-        judged = self._judged()
-        scored = None if plain is None else plain[test]
+        """Scores and gaps of one fold, for each lam."""
+        data, judged = fold.data, self._judged()
         scores, gaps = [], []
-        for models in zip(*paths, strict=True):
-            judged.coef_ = np.array([model.coef for model in models])
-            judged.intercept_ = np.array([model.intercept for model in models])
-            scores.append(_judge(judged, scorer, held_out, y[test], scored))
-            gaps.append(max(model.solution.certificate.relative_gap for model in models))
+        with fold.whole.subset(fold.train) as whole, whole.share(1) as rows:
+            weights = None if data.weights is None else data.weights[fold.train]
+            targets = data.classes.take(fold.train).targets(rows, weights)
+            problem = problem_of(settings, targets, 1.0)
+            paths = [
+                _unbroken(
+                    walk(
+                        rows, problem.only(k), self.lams_, settings.options, settings.intercept,
+                        LinearStart(fold.seed), stop,
+                    )
+                )
+                for k in range(problem.k)
+            ]  # fmt: skip
+            held_out, y = fold.held_out, data.y[fold.test]
+            plain = data.plain_weights
+            scored = None if plain is None else plain[fold.test]
+            for models in zip(*paths, strict=True):
+                judged.coef_ = np.array([model.coef for model in models])
+                judged.intercept_ = np.array([model.intercept for model in models])
+                scores.append(_judge(judged, scorer, held_out, y, scored))
+                gaps.append(max(model.solution.certificate.relative_gap for model in models))
         return np.array(scores), np.array(gaps)
 
     def _warn_of_folds(self, settings: Settings) -> None:
-        short = int((self.gaps_ > settings.tol).sum())
+        options = settings.options
+        short = int((self.gaps_ > options.tol).sum())
         if short:
-            warn_caller(
+            warn_of_convergence(
                 f"{short} of {self.gaps_.size} points of the cross-validation stopped above tol ="
-                f" {settings.tol:g}; the largest certified gap is {self.gaps_.max():.3g} of P(0)."
-                f" To get closer, raise max_epochs (now {settings.max_epochs:g}), use larger lams,"
+                f" {options.tol:g}; the largest certified gap is {self.gaps_.max():.3g} of P(0)."
+                f" To get closer, raise max_epochs (now {options.max_epochs:g}), use larger lams,"
                 " or scale the columns of X."
             )
 

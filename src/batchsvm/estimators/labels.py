@@ -8,23 +8,21 @@ import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from batchsvm import inputs
+from batchsvm.core import checks
+from batchsvm.core.one_vs_rest import Classes, find_classes, two_numbers
 
 
-def read_classes(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def read_classes(y: np.ndarray) -> Classes:
     """The classes in order, and for each row the number of its class."""
-    if y.dtype.kind in "biuf" and y.size:
-        # Sorting 20,000 labels takes a tenth of a fit on them; two whole numbers need none.
-        low, high = y.min(), y.max()
-        upper = y == high
-        if low != high and low == int(low) and high == int(high) and (upper | (y == low)).all():
-            return np.array([low, high]), upper.astype(np.intp)
-    check_classification_targets(y)
-    classes, codes = np.unique(y, return_inverse=True)
-    return classes, codes
+    found = two_numbers(y)
+    if found is None:
+        check_classification_targets(y)
+        found = find_classes(y)
+    return found
 
 
-def refuse_one_class(classes: np.ndarray, codes: np.ndarray, weights: np.ndarray | None) -> None:
+def refuse_one_class(found: Classes, weights: np.ndarray | None) -> None:
+    classes, codes = found
     if len(classes) > 1 and weights is None:
         return
     present = np.unique(codes if weights is None else codes[weights > 0])
@@ -37,29 +35,28 @@ def refuse_one_class(classes: np.ndarray, codes: np.ndarray, weights: np.ndarray
         )
 
 
-def weigh(
-    class_weight: Any, classes: np.ndarray, codes: np.ndarray, weights: np.ndarray | None
-) -> np.ndarray | None:
+def weigh(class_weight: Any, found: Classes, weights: np.ndarray | None) -> np.ndarray | None:
     """Sample weights times class weights; None where all are 1.
 
     "balanced" counts a row by its weight, so that weight k is k copies of a row here too.
     """
     if class_weight is None:
         return weights
+    classes, codes = found
     if isinstance(class_weight, str):
-        inputs.choice("class_weight", class_weight, ["balanced"])
+        checks.choice("class_weight", class_weight, ["balanced"])
         counts = np.bincount(codes, weights, minlength=len(classes))
         total = counts.sum()
         factors = np.divide(total, len(classes) * counts, out=np.zeros(len(classes)),
                             where=counts > 0)  # fmt: skip
     elif isinstance(class_weight, dict):
         for label, weight in class_weight.items():
-            inputs.number(f"class_weight of {label!r}", weight, "a number >= 0", -1e-300)
+            checks.number(f"class_weight of {label!r}", weight, "a number >= 0", -1e-300)
         factors = compute_class_weight(class_weight, classes=classes, y=classes[codes])
     else:
         raise ValueError(
             "class_weight must be None, 'balanced' or a dict of label: weight, not"
             f" {class_weight!r}"
         )
-    found = factors[codes]
-    return found if weights is None else found * weights
+    factor = factors[codes]
+    return factor if weights is None else factor * weights

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from batchsvm import inputs
-from batchsvm.intercept import INTERCEPTS
+from batchsvm.core import checks
+from batchsvm.core.intercept import INTERCEPTS, Intercept
+from batchsvm.core.options import FitOptions, read_options
 from batchsvm.losses import LOSSES, Loss
 
 DEFAULT_C = 1.0  # of LinearSVC and LinearSVR
@@ -24,13 +25,9 @@ class Settings:
     loss: Loss
     lam: float | None  # lam and C are not both given
     C: float | None
-    intercept: str | None
-    scaling: float
-    method: Any
-    batch_size: int | str
-    tol: float
-    max_epochs: float
-    jobs: int
+    intercept: Intercept
+    options: FitOptions
+    n_jobs: int | None
     verbose: int
 
     def lam_for(self, total_weight: float) -> float:
@@ -42,21 +39,7 @@ class Settings:
     @property
     def bias(self) -> float | None:
         """The constant column of a penalised intercept."""
-        return self.scaling if self.intercept == "penalised" else None
-
-    def options(self, jobs: int) -> dict[str, Any]:
-        """What `fit_linear` is told."""
-        return {
-            "loss": self.loss,
-            "intercept": self.intercept,
-            "scaling": self.scaling,
-            "method": self.method,
-            "batch_size": self.batch_size,
-            "tol": self.tol,
-            "max_epochs": self.max_epochs,
-            "n_jobs": jobs,
-            "warn": False,
-        }
+        return self.intercept.scaling if self.intercept.kind == "penalised" else None
 
 
 def read_settings(estimator: Any, task: str) -> Settings:
@@ -67,45 +50,34 @@ def read_settings(estimator: Any, task: str) -> Settings:
             f"lam and C must not both be given, but lam is {lam!r} and C is {C!r}:"
             " one is the other, C = 1/(lam * sum of the sample weights)"
         )
-    lam = None if lam is None else inputs.number("lam", lam, POSITIVE, 0.0)
-    C = None if C is None else inputs.number("C", C, POSITIVE, 0.0)
-    inputs.choice("fit_intercept", estimator.fit_intercept, (True, False))
-    inputs.choice("intercept", estimator.intercept, INTERCEPTS[1:])
-    scaling = inputs.number("intercept_scaling", estimator.intercept_scaling, POSITIVE, 0.0)
-    inputs.read_method(estimator.method)
-    if estimator.batch_size != "auto":
-        words = "'auto' or an integer from 1 to the number of rows"
-        inputs.whole("batch_size", estimator.batch_size, 1, 2**62, words)
-    inputs.choice("warm_start", getattr(estimator, "warm_start", False), (True, False))
-    words = "a finite number that is not negative"
+    lam = None if lam is None else checks.number("lam", lam, POSITIVE, 0.0)
+    C = None if C is None else checks.number("C", C, POSITIVE, 0.0)
+    checks.choice("fit_intercept", estimator.fit_intercept, (True, False))
+    checks.choice("intercept", estimator.intercept, INTERCEPTS[1:])
+    scaling = checks.number("intercept_scaling", estimator.intercept_scaling, POSITIVE, 0.0)
+    checks.choice("warm_start", getattr(estimator, "warm_start", False), (True, False))
+    options = read_options(
+        estimator.method, estimator.batch_size, estimator.tol, estimator.max_epochs
+    )
+    checks.read_jobs(estimator.n_jobs)
     return Settings(
         loss=read_loss(estimator, task),
         lam=lam,
         C=C,
-        intercept=estimator.intercept if estimator.fit_intercept else None,
-        scaling=scaling,
-        method=estimator.method,
-        batch_size=estimator.batch_size,
-        tol=inputs.number("tol", estimator.tol, words, -1e-300),
-        max_epochs=inputs.number("max_epochs", estimator.max_epochs, POSITIVE, 0.0),
-        jobs=inputs.read_jobs(estimator.n_jobs),
-        verbose=read_verbose(estimator.verbose),
+        intercept=Intercept(estimator.intercept if estimator.fit_intercept else None, scaling),
+        options=options,
+        n_jobs=estimator.n_jobs,
+        verbose=checks.read_verbose(estimator.verbose),
     )
-
-
-def read_verbose(verbose: Any) -> int:
-    words = "0 for silence or a positive integer for a progress bar"
-    return inputs.whole("verbose", int(verbose) if verbose in (True, False) else verbose, 0, 2**31,
-                        words)  # fmt: skip
 
 
 def read_loss(estimator: Any, task: str) -> Loss:
     """The loss, by name or as an object; it must be one for this task."""
     given = estimator.loss
     if isinstance(given, str) or not hasattr(given, "_fields"):
-        inputs.choice("loss", given, [name for name, kind in LOSSES.items() if kind().task == task])
+        checks.choice("loss", given, [name for name, kind in LOSSES.items() if kind().task == task])
         given = LOSSES[given](**estimator._loss_parameters(given))
-    loss = inputs.read_loss(given)
+    loss = checks.read_loss(given)
     if loss.task != task:
         name = type(loss).__name__
         raise ValueError(f"loss must be one for {task}, not {name}, which is for {loss.task}")
@@ -116,7 +88,7 @@ def read_seed(random_state: Any) -> int:
     """A seed; None draws it from NumPy's global generator, as everywhere in scikit-learn."""
     if random_state is None:
         random_state = check_random_state(None)
-    return inputs.read_seed(random_state)
+    return checks.read_seed(random_state)
 
 
 def total_weight(weights: np.ndarray | None, n: int) -> float:

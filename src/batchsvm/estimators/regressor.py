@@ -8,12 +8,21 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from batchsvm import data_inputs, inputs
+from batchsvm.core import checks, data_checks
+from batchsvm.core.problem import Problem
+from batchsvm.engines import Dataset
 from batchsvm.estimators.base import BatchLinear
+from batchsvm.estimators.callbacks import Watch, with_callbacks
 from batchsvm.estimators.parameters import read_seed, read_settings, total_weight
 from batchsvm.estimators.streams import check_streams, take_chunk
-from batchsvm.estimators.training import decide, read_data, train, warm
-from batchsvm.estimators.watching import Watch, with_callbacks
+from batchsvm.estimators.training import (
+    decide,
+    problem_of,
+    read_data,
+    rows_of,
+    train,
+    warm,
+)
 
 TASK = "regression"
 
@@ -129,9 +138,9 @@ class BatchSVR(RegressorMixin, BatchLinear):
         self.verbose = verbose
 
     def _loss_parameters(self, name: str) -> dict[str, float]:
-        inputs.number("quantile", self.quantile, "strictly between 0 and 1", 0.0, 1.0)
+        checks.number("quantile", self.quantile, "strictly between 0 and 1", 0.0, 1.0)
         if self.epsilon is not None:
-            inputs.number("epsilon", self.epsilon, "a number >= 0, or None", -1e-300)
+            checks.number("epsilon", self.epsilon, "a number >= 0, or None", -1e-300)
         if name == "quantile":
             return {"quantile": self.quantile}
         field = {"epsilon_insensitive": "epsilon", "huber": "delta"}.get(name)
@@ -143,7 +152,7 @@ class BatchSVR(RegressorMixin, BatchLinear):
 
         Parameters
         ----------
-        X : array, data frame or sparse matrix of shape (n, d)
+        X : array, data frame or sparse matrix of shape (n, d), or placed data
             float32 or float64, dense or CSR, is used in place; others are converted.
         y : array of shape (n,)
         sample_weight : array of shape (n,), optional
@@ -156,8 +165,8 @@ class BatchSVR(RegressorMixin, BatchLinear):
         settings = read_settings(self, TASK)
         X, y = read_data(self, X, y, y_numeric=True)
         y = y.astype(np.float64, copy=False)
-        n = X.shape[0]
-        weights = data_inputs.read_weights(sample_weight, n)
+        n = rows_of(X)
+        weights = data_checks.read_weights(sample_weight, n)
         initial = None
         if self.warm_start and hasattr(self, "dual_coef_"):
             alphas = self.dual_coef_[np.newaxis]
@@ -167,14 +176,17 @@ class BatchSVR(RegressorMixin, BatchLinear):
         def unfinished(k: int, w: np.ndarray) -> dict[str, Any]:
             return _flat(self._unfinished(k, 1, w, settings))
 
+        def problem_on(placed: Dataset) -> Problem:
+            target, _ = data_checks.read_targets(y, n, settings.loss)
+            return problem_of(settings, placed.targets(target, weights), settings.lam_for(total))
+
         watch = Watch(
-            self, ["fit"], X, y, sample_weight, unfinished, settings.tol, settings.verbose
+            self, ["fit"], (X, y, sample_weight), unfinished, settings.options.tol,
+            settings.verbose,
         )  # fmt: skip
         with watch:
-            models = train(
-                X, lambda k: y, 1, settings.lam_for(total), settings, weights,
-                read_seed(self.random_state), initial, watch,
-            )  # fmt: skip
+            seed = read_seed(self.random_state)
+            models = train(X, problem_on, settings, seed, initial, watch)
         found = _flat(self._keep(models, ["y"], settings, total))
         self.__dict__.update(found)
         watch.finish(found)
@@ -202,7 +214,7 @@ class BatchSVR(RegressorMixin, BatchLinear):
         check_streams(settings)
         first = not hasattr(self, "coef_")
         X, y = read_data(self, X, y, y_numeric=True, reset=first)
-        weights = data_inputs.read_weights(sample_weight, X.shape[0])
+        weights = data_checks.read_weights(sample_weight, X.shape[0])
         take_chunk(self, X, y[np.newaxis].astype(np.float64, copy=False), weights, settings)
         self.coef_ = self.coef_[0]
         return self

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from batchsvm.engines.cpu.online import Stream, StreamProblem, start_stream
 from batchsvm.estimators.parameters import DEFAULT_STREAM_LAM, Settings, read_seed
-from batchsvm.streaming import Stream, start_stream
 
 
 def check_streams(settings: Settings) -> float:
@@ -17,7 +17,7 @@ def check_streams(settings: Settings) -> float:
             f"C must be None for partial_fit, not {settings.C!r}: it depends on the number of rows,"
             " which a stream does not have; give lam instead"
         )
-    if settings.intercept == "free":
+    if settings.intercept.kind == "free":
         raise ValueError(
             "intercept must be 'penalised' for partial_fit, not 'free': Pegasos takes steps of"
             " length 1/(lam t) in everything it trains"
@@ -35,9 +35,9 @@ def take_chunk(
     if stream is None:
         seed = read_seed(estimator.random_state)
         w, rows = _fitted(estimator, settings, count)
-        stream = start_stream(
-            X, settings.loss, lam, settings.bias, settings.batch_size, count, seed, w, rows
-        )
+        size = settings.options.batch_size
+        problem = StreamProblem(settings.loss, lam, settings.bias, count, size)
+        stream = start_stream(X, problem, seed, w, rows)
         rng = np.random.default_rng(seed)
     else:
         rng = estimator._stream_rng

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from math import inf
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_y, validate_data
 
+from batchsvm.api import is_placed, placed
+from batchsvm.core.checks import read_jobs
+from batchsvm.core.intercept import LinearStart
+from batchsvm.core.many import train_many
+from batchsvm.core.problem import Problem, make_problem
+from batchsvm.core.solution import LinearModel
+from batchsvm.engines import Dataset
+from batchsvm.estimators.callbacks import Watch
 from batchsvm.estimators.parameters import Settings
-from batchsvm.estimators.side_by_side import in_parallel
-from batchsvm.estimators.watching import Watch
-from batchsvm.inputs import read_jobs
-from batchsvm.intercept import LinearModel, fit_linear
 from batchsvm.losses import Loss
-from batchsvm.scores import scores
-from batchsvm.solution import Status
+from batchsvm.methods import Pegasos
+from batchsvm.models.scores import scores
 
 FLOATS = [np.float64, np.float32]
 PLAIN = (np.ndarray, scipy.sparse.csr_matrix, scipy.sparse.csr_array)
@@ -29,6 +35,10 @@ def read_data(estimator: Any, X: Any, y: Any, **how: Any) -> tuple[Any, np.ndarr
     computes anyway.  Data to which nothing need be done does not go through scikit-learn's checks,
     which take longer than all else that an estimator adds to a fit.
     """
+    if is_placed(X):
+        estimator.n_features_in_ = X.d
+        estimator.__dict__.pop("feature_names_in_", None)
+        return X, _check_y(y, how.get("y_numeric", False))
     if how.get("reset", True) and _is_plain(X, y):
         estimator.n_features_in_ = X.shape[1]
         estimator.__dict__.pop("feature_names_in_", None)
@@ -37,6 +47,10 @@ def read_data(estimator: Any, X: Any, y: Any, **how: Any) -> tuple[Any, np.ndarr
         estimator, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=FLOATS,
         ensure_all_finite=False, **how,
     )  # fmt: skip
+
+
+def rows_of(X: Any) -> int:
+    return X.n if is_placed(X) else X.shape[0]
 
 
 def _is_plain(X: Any, y: Any) -> bool:
@@ -54,6 +68,12 @@ def _is_plain(X: Any, y: Any) -> bool:
 
 def decide(estimator: Any, X: Any) -> np.ndarray:
     """X coef_' + intercept_, without a float64 copy of float32 data."""
+    if is_placed(X):
+        if X.d != estimator.n_features_in_:
+            raise ValueError(
+                f"X must have {estimator.n_features_in_} columns, as in fit, not {X.d}"
+            )
+        return scores(X, estimator.coef_, estimator.intercept_)
     X = validate_data(
         estimator, X, reset=False, accept_sparse="csr", accept_large_sparse=True, dtype=FLOATS
     )
@@ -63,50 +83,32 @@ def decide(estimator: Any, X: Any) -> np.ndarray:
 
 def train(
     X: Any,
-    targets: Callable[[int], np.ndarray],
-    count: int,
-    lam: float,
+    problem_on: Callable[[Dataset], Problem],
     settings: Settings,
-    weights: np.ndarray | None,
     seed: int,
-    initial: list[Any] | None,
+    initial: list[LinearStart] | None,
     watch: Watch,
 ) -> list[LinearModel]:
-    """Train `count` models on the same rows; `targets(k)` is the y of the k-th.
-
-    Model k gets the seed + k, whoever trains it, so that the number of threads does not change
-    the models.
-
-    After Ctrl-C, what has been certified is returned if each model has a certified point, and
-    KeyboardInterrupt raised if one has none.
-    """
-    outer = min(count, settings.jobs)
-    options = settings.options(max(1, settings.jobs // outer))
-    models: list[LinearModel | None] = [None] * count
-
-    def one(k: int) -> None:
-        model = models[k] = fit_linear(
-            X, targets(k), lam=lam, sample_weight=weights, random_state=(seed + k) % 2**64,
-            initial=None if initial is None else initial[k], callback=watch.callback(k), **options,
-        )  # fmt: skip
+    """Train the problems that `problem_on` makes of the placed data."""
+    with placed(X, n_jobs=settings.n_jobs, once=watch.count == 1) as data:
+        problem = problem_on(data)
+        options = replace(settings.options, callback=watch.callback())
+        models = train_many(data, problem, options, settings.intercept, seed, initial)
+    for k, model in enumerate(models):
         watch.close(k, model.solution.w)
-        if model.solution.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt  # for the others
+    return models
 
-    try:
-        in_parallel(one, count, settings.jobs)
-    except KeyboardInterrupt:
-        missing = models.count(None)
-        if missing:
-            raise KeyboardInterrupt(
-                f"{missing} of {count} fits had no certified point yet, so that nothing was fitted"
-            ) from None
-    return [model for model in models if model is not None]
+
+def problem_of(settings: Settings, targets: Any, lam: float) -> Problem:
+    """The problems of an estimator over these targets."""
+    method = settings.options.method
+    radius = float(method.radius) if isinstance(method, Pegasos) else inf
+    return make_problem(targets, settings.loss, lam, radius=radius)
 
 
 def warm(
     alphas: np.ndarray, intercepts: Iterable[float], n: int, loss: Loss, weights: np.ndarray | None
-) -> list[tuple[np.ndarray, float]]:
+) -> list[LinearStart]:
     """Where to start from after an earlier fit: row i from its alpha, a new row from 0.
 
     Any point of the box will do, so that data, weights, lam and loss may all have changed.
@@ -119,4 +121,7 @@ def warm(
     if np.isinf(loss.upper):
         upper = np.where(box > 0, np.inf, 0.0)
     np.clip(start, lower, upper, out=start)
-    return list(zip(start, (float(b) for b in intercepts), strict=True))
+    return [
+        LinearStart(alpha=alpha, intercept=float(b))
+        for alpha, b in zip(start, intercepts, strict=True)
+    ]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from batchsvm.atomic import replacing
+from batchsvm.files.atomic import replacing
 from batchsvm.files.errors import DataFileError
 
 MOST_DENSE_BYTES = 1 << 33

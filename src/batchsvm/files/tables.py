@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from batchsvm.atomic import replacing
 from batchsvm.files.arrays import dense
+from batchsvm.files.atomic import replacing
 from batchsvm.files.errors import DataFileError
 from batchsvm.files.streams import DAMAGED, compressed, decompressed
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from batchsvm.atomic import replacing
+from batchsvm.files.atomic import replacing
 from batchsvm.files.errors import DataFileError
 from batchsvm.files.streams import Progress, compressed
 

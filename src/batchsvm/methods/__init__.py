@@ -1,21 +1,18 @@
-"""The methods of the paper: their parameters, their state, what an iteration decides."""
+"""The methods of the paper: their parameters, and the rules by which an iteration decides."""
 
-from batchsvm.methods.averaging import AVERAGINGS
-from batchsvm.methods.blocks import Blocks, BlockSampler, make_block_sampler
-from batchsvm.methods.pegasos import Pegasos, PegasosState, start_pegasos
+from batchsvm.methods.blocks import Blocks, best_theta
+from batchsvm.methods.pegasos import Pegasos
 from batchsvm.methods.sdca import (
     STEPS,
     Aggressive,
     DualMethod,
-    DualState,
     Guarded,
     Naive,
     Safe,
-    start_dual,
+    next_beta,
 )
 
 Method = Pegasos | DualMethod
-State = PegasosState | DualState
 
 METHODS: dict[str, type[Pegasos] | type[DualMethod]] = {
     "pegasos": Pegasos,
@@ -25,24 +22,22 @@ METHODS: dict[str, type[Pegasos] | type[DualMethod]] = {
     "aggressive": Aggressive,
     "blocks": Blocks,
 }
+SAMPLINGS = ("permutation", "subsets", "replacement")
+AVERAGINGS = (None, "tail", "decay")
 
 __all__ = [
     "AVERAGINGS",
     "METHODS",
+    "SAMPLINGS",
     "STEPS",
     "Aggressive",
-    "BlockSampler",
     "Blocks",
     "DualMethod",
-    "DualState",
     "Guarded",
     "Method",
     "Naive",
     "Pegasos",
-    "PegasosState",
     "Safe",
-    "State",
-    "make_block_sampler",
-    "start_dual",
-    "start_pegasos",
+    "best_theta",
+    "next_beta",
 ]

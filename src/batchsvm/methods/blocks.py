@@ -18,20 +18,16 @@ largest: D never falls, whatever the data, and theta is 1 where blocks do not di
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
-
-import numpy as np
-from numba.extending import register_jitable
+from typing import ClassVar
 
 from batchsvm.methods.sdca import DualMethod
-from batchsvm.roster import Roster
 
 ALMOST_ONE = 1.0 - 1e-9  # a theta that rounding alone keeps from 1
 
 
-@register_jitable
 def best_theta(first_order, quadratic, blocks):
-    """The theta for which the bound is largest, from sum_j L_j and ||sum_j Delta_j||^2/(lam N).
+    """The step length theta for which the bound is largest, from sum_j L_j and
+    ||sum_j Delta_j||^2/(lam N).
 
     Since every block gains, L_j >= ||Delta_j||^2/(2 lam N), and theta is 1/2 over the number of
     blocks at the least; near the optimum rounding could say otherwise.
@@ -57,21 +53,5 @@ class Blocks(DualMethod):
     name: ClassVar[str] = "blocks"
     skips_in_batches: ClassVar[bool] = True
 
-    def lines(self, workers: int) -> int:
-        return self.blocks
-
     def first_beta(self, beta_b: float) -> float:
         return 1.0
-
-
-class BlockSampler(NamedTuple):
-    """Some rows of each block at a time."""
-
-    roster: Roster
-    position: np.ndarray  # where in each block the next iteration starts: one integer
-    share: int  # rows of a block in an iteration
-
-
-def make_block_sampler(roster: Roster, batch_size: int) -> BlockSampler:
-    blocks = roster.edges.size - 1
-    return BlockSampler(roster, np.full(1, roster.order.size), -(-batch_size // blocks))

@@ -22,9 +22,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from batchsvm.methods.averaging import Averaging, LastIterate, make_averaging
-from batchsvm.problem import Problem
-
 
 @dataclass(frozen=True)
 class Pegasos:
@@ -46,87 +43,3 @@ class Pegasos:
     sigma2: float | None = None
 
     name: ClassVar[str] = "pegasos"
-
-
-@dataclass
-class PegasosState:
-    """Where Pegasos stands; g is the `alpha` column of `problem.examples`."""
-
-    problem: Problem
-    v: np.ndarray
-    counts: np.ndarray  # sum of the chi_i in a projected run, else empty
-    averaging: Averaging | LastIterate
-    batch_size: int
-    shrink: float = 1.0
-    iteration: int = 0
-    beta: float = np.nan
-    refused: int = 0
-    workers: int = 1
-
-    @property
-    def scale(self) -> float:
-        """w = scale v."""
-        return self.shrink / (self.problem.lam * max(self.iteration, 1))
-
-    @property
-    def iterate(self) -> np.ndarray:
-        """The last iterate."""
-        return self.scale * self.v
-
-    def _relative_alpha(self, start: int, stop: int) -> np.ndarray:
-        """alpha / c, before it is put into the box."""
-        problem = self.problem
-        unit = problem.n / self.batch_size
-        if self.counts.size:
-            return self.counts[start:stop] * (unit / max(self.iteration, 1))
-        g = problem.examples["alpha"][start:stop]
-        scaled = self.scale * g
-        if isinstance(self.averaging, Averaging) and self.averaging.has_mean:
-            scaled = self.averaging.mean(g, start, stop)
-        return scaled * (problem.lam * unit)
-
-    def alpha_of(self, start: int, stop: int) -> np.ndarray:
-        """A block of the dual point, inside the box."""
-        loss = self.problem.loss
-        relative = np.clip(self._relative_alpha(start, stop), loss.lower, loss.upper)
-        return relative * self.problem.weights(start, stop) if self.problem.weighted else relative
-
-    def primal_point(self) -> np.ndarray:
-        """w, or the average of the w's where one is kept."""
-        if not (isinstance(self.averaging, Averaging) and self.averaging.has_mean):
-            return self.iterate
-        if self.counts.size:
-            return self.averaging.primal_mean()
-        weights = self.problem.weights
-        return self.problem.w_of_alpha(
-            lambda start, stop: self._relative_alpha(start, stop) * weights(start, stop)
-        )
-
-
-def start_pegasos(
-    problem: Problem,
-    batch_size: int,
-    averaging: str | None,
-    alpha: np.ndarray | None,
-    workers: int = 1,
-) -> PegasosState:
-    """The state before the first iteration.
-
-    From a given alpha, training goes on as if one epoch had led to w(alpha).
-    """
-    v = np.zeros(problem.d)
-    iteration = 0
-    scale = 1.0 / problem.lam
-    if alpha is not None:
-        iteration = -(-problem.n // batch_size)
-        scale /= iteration
-        problem.set_alpha(alpha)
-        problem.examples["alpha"] *= batch_size * iteration / problem.n
-        v = problem.confine(problem.w_of_alpha(lambda start, stop: alpha[start:stop])) / scale
-    projects = np.isfinite(problem.radius)
-    counts = problem.examples["alpha"].copy() if projects else np.zeros(0)
-    averages = make_averaging(averaging, problem.n, scale, scale * v if projects else None)
-    return PegasosState(
-        problem, v, counts, averages, batch_size, iteration=iteration,
-        workers=1 if projects else workers,
-    )  # fmt: skip

@@ -1,6 +1,6 @@
 """Stochastic dual coordinate ascent with mini-batches: naive, safe and aggressive.
 
-Maximises D(alpha) of `problem.py`, keeping w = w(alpha).  An iteration draws a batch A of
+Maximises D(alpha) of `core/problem.py`, keeping w = w(alpha).  An iteration draws a batch A of
 b rows; for each i in A, with a_i the response at the current w,
 
     alpha_i + delta_i = dual_step(alpha_i, a_i, beta ||x_i||^2 c_i / (lam N))
@@ -15,7 +15,7 @@ tells the rules apart is beta, the price of that:
                 takes for small batches, which seldom fail.
     Aggressive  beta adapts between 1 and beta_b (Algorithm 2, Section 4.3); a step that
                 would not raise D is refused.
-    Blocks      serial steps on blocks of rows side by side (`blocks.py`).
+    Blocks      serial steps on blocks of rows side by side (`methods/blocks.py`).
 
 For b = 1 all are one method, serial SDCA.
 
@@ -29,13 +29,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from batchsvm.methods.averaging import Averaging, LastIterate, RecentMean, make_averaging
-from batchsvm.methods.watch import Watch, make_watch
-from batchsvm.problem import Problem
-
 STEPS = ("general", "literal")
+# Where D rises by less than this part of what the steps promise one by one, the rows are so
+# much alike that steps half as long do better.
+MIN_KEPT_PROMISE = 0.5
+
+
+def next_beta(beta, kept, largest):
+    """beta of the guarded rule for the next epoch, `kept` being the part of the promised rise of
+    D that the last one kept; no more than `largest`."""
+    return min(2.0 * beta, largest) if kept < MIN_KEPT_PROMISE else beta
 
 
 @dataclass(frozen=True)
@@ -52,9 +55,9 @@ class DualMethod:
     sigma2 : float, optional
         An upper bound on sigma^2 that is already known; measured if missing.
     skips : bool
-        Leave rows that sit satisfied at a bound out of some epochs (see `watch.py`); only
-        in permuted order, and only for batches of one, the guarded rule and blocks; not where
-        iterates are averaged.
+        Leave rows that sit satisfied at a bound out of some epochs (`engines/screening.py`);
+        only in permuted order, and only for batches of one, the guarded rule and blocks; not
+        where iterates are averaged.
     """
 
     sampling: str = "permutation"
@@ -67,13 +70,9 @@ class DualMethod:
     skips_in_batches: ClassVar[bool] = False
 
     def may_skip(self, batch_size: int, averages: bool) -> bool:
-        """Whether epochs have their order from a roster, and rows may be left out of them."""
+        """Whether rows may be left out of epochs."""
         fits = (batch_size == 1 or self.skips_in_batches) and not averages
         return self.skips and fits and self.sampling == "permutation"
-
-    def lines(self, workers: int) -> int:
-        """How many sums are kept apart."""
-        return workers
 
     def first_beta(self, beta_b: float) -> float:
         """beta of the first iteration."""
@@ -128,74 +127,3 @@ class Aggressive(DualMethod):
     rounds: int = 1
 
     name: ClassVar[str] = "aggressive"
-
-
-@dataclass
-class DualState:
-    """Where a dual method stands; alpha / c is in `problem.examples`, next to its row."""
-
-    problem: Problem
-    w: np.ndarray
-    averaging: Averaging | LastIterate | RecentMean
-    watch: Watch
-    batch_size: int
-    beta_b: float
-    beta: float
-    least_norm2: float  # 1 makes the step the literal one: no row counts as shorter
-    workers: int = 1
-    iteration: int = 0
-    refused: int = 0
-
-    def alpha_of(self, start: int, stop: int) -> np.ndarray:
-        """A block of the dual point, or of its average where one is kept; may be a view."""
-        alpha = self.problem.examples["alpha"][start:stop]
-        if isinstance(self.averaging, Averaging) and self.averaging.has_mean:
-            loss = self.problem.loss
-            alpha = np.clip(self.averaging.mean(alpha, start, stop), loss.lower, loss.upper)
-        return alpha * self.problem.weights(start, stop) if self.problem.weighted else alpha
-
-    @property
-    def iterate(self) -> np.ndarray:
-        """The last iterate."""
-        return self.w
-
-    def primal_point(self) -> np.ndarray:
-        """The w that goes with `alpha_of`."""
-        return self.problem.w_of_alpha(self.alpha_of) if self.averaging.has_mean else self.w
-
-
-def start_dual(
-    method: DualMethod,
-    problem: Problem,
-    batch_size: int,
-    beta_b: float,
-    averaging: str | None,
-    alpha: np.ndarray | None,
-    workers: int = 1,
-    remembers: bool = False,
-) -> DualState:
-    """The state before the first iteration, at alpha or at zero; it `remembers` recent iterates
-    where nothing is averaged."""
-    w = np.zeros(problem.d)
-    if alpha is not None:
-        problem.set_alpha(alpha)
-        w = problem.w_of_alpha(lambda start, stop: alpha[start:stop])
-    return DualState(
-        problem,
-        w,
-        RecentMean(np.zeros(problem.d), np.zeros(2))
-        if remembers and averaging is None
-        else make_averaging(averaging, problem.n, scale=1.0),
-        make_watch(
-            problem.n,
-            method.may_skip(batch_size, averaging is not None)
-            and getattr(problem.loss, "corners", True),
-            problem.total_weight * problem.primal_at_zero,
-            method.lines(workers),
-        ),
-        batch_size,
-        beta_b,
-        method.first_beta(beta_b),
-        least_norm2=1.0 if method.step == "literal" else 0.0,
-        workers=workers,
-    )

@@ -1,0 +1,1 @@
+"""What is trained, how it is certified, when it stops: everything that knows no engine."""

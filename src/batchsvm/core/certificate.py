@@ -1,0 +1,174 @@
+"""The certificate of a point (w, alpha): primal, dual and gap, from scratch.
+
+By weak duality D(alpha) <= P* <= P(w) for every w and every alpha in the box, so that the
+gap P(w) - D(alpha) bounds how far w is from optimal, whoever computed w and alpha and
+however.  Nothing here comes from a method's running sums.  Everything is float64,
+whatever the type of the data.
+
+A `Dataset` returns `Sums` over its rows, of a full pass at w, and sum_i alpha_i s_i x_i, of a
+second one; `assemble` makes certificates of them, with the same lines for every engine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, log2
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from batchsvm.core.problem import Facts, Problem
+from batchsvm.core.vectors import norm
+
+if TYPE_CHECKING:
+    from batchsvm.engines.protocol import Dataset, Dual
+
+UNIT_ROUNDOFF = 2.0**-53
+
+
+class CertificateError(ArithmeticError):
+    """The dual came out above the primal by more than rounding: a bug, never bad data."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How good a point is, and how sure that is.
+
+    Attributes
+    ----------
+    primal : float
+        P(w), the training objective.
+    dual : float
+        D(alpha), which no w can get below.
+    gap : float
+        primal - dual: w is at most this far above the optimum.
+    relative_gap : float
+        gap / P(0): what `tol` is compared with.  P(0) is 1 for the hinge.
+    rounding : float
+        A bound on the rounding error of `gap`.
+    support_vectors : int
+        How many alpha_i are not zero.
+    """
+
+    primal: float
+    dual: float
+    gap: float
+    relative_gap: float
+    rounding: float
+    support_vectors: int
+
+    def __str__(self) -> str:
+        relative = max(0.0, self.relative_gap)  # below zero by rounding alone
+        return (
+            f"primal {self.primal:.6g}, dual {self.dual:.6g}: at most"
+            f" {max(0.0, self.gap + self.rounding):.3g} above the optimum ({relative:.3g} of P(0),"
+            f" rounding {self.rounding:.1g}),"
+            f" {self.support_vectors} support vectors"
+        )
+
+
+# What rows contribute to P, D and the bound on their rounding: the lines of `Sums.values`.
+LOSSES, DUALS = 0, 1
+MAGNITUDE = 2  # sum of absolute values of all terms: what summation rounds
+SENSITIVITY = 3  # sum c_i |phi'(a_i)| ||x_i||: what an error of <w, x_i> does
+PULL = 4  # sum |alpha_i| ||x_i||: bounds the terms of w(alpha)
+SUPPORT_VECTORS = 5
+SUM_COUNT = 6
+
+
+class Sums(NamedTuple):
+    """The sums of a full pass at (W, alpha); those of parts of the rows add up to those of all."""
+
+    values: np.ndarray  # (6, K)
+    facts: Facts
+    depth: float  # how many roundings a term of a sum goes through, at the most
+
+    def plus(self, other: Sums) -> Sums:
+        """The sums over the rows of both."""
+        depth = max(self.depth, other.depth) + 1
+        return Sums(self.values + other.values, self.facts.plus(other.facts), depth)
+
+    def primal(self, problem: Problem, W: np.ndarray) -> np.ndarray:
+        """P(w), (K,)."""
+        return self.values[LOSSES] / self.facts.total_weight + _regulariser(problem, W)
+
+    def gap(self, problem: Problem, W: np.ndarray) -> np.ndarray:
+        """The gap, should w be w(alpha): what a certificate will find, (K,)."""
+        regulariser = _regulariser(problem, W)
+        losses, duals = self.values[LOSSES], self.values[DUALS]
+        weight = self.facts.total_weight
+        return (losses / weight + regulariser) - (duals / weight - regulariser)
+
+
+def _regulariser(problem: Problem, W: np.ndarray) -> np.ndarray:
+    sizes = np.array([norm(W[:, k]) for k in range(problem.k)])
+    return problem.lam / 2 * sizes * sizes
+
+
+def certify_point(
+    data: Dataset, problem: Problem, W: np.ndarray, dual: Dual
+) -> tuple[Certificate, ...]:
+    """The certificates of (W, alpha), one for each problem, in two passes over the data.
+
+    Raises CertificateError if a gap is below minus its rounding error.
+    """
+    return assemble(problem, W, data.sums(problem, W, dual), data.combination(problem, dual))
+
+
+def assemble(
+    problem: Problem, W: np.ndarray, sums: Sums, combination: np.ndarray
+) -> tuple[Certificate, ...]:
+    """Certificates from the sums at (W, alpha) and from sum_i alpha_i s_i x_i, (d, K)."""
+    return tuple(_assemble_one(problem, k, W, sums, combination) for k in range(problem.k))
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _assemble_one(
+    problem: Problem, k: int, W: np.ndarray, sums: Sums, combination: np.ndarray
+) -> Certificate:
+    facts, values = sums.facts, sums.values[:, k]
+    weight, lam = float(facts.total_weight[k]), float(problem.lam[k])
+    radius, w, v = problem.radius, W[:, k], combination[:, k]
+    norm_w, norm_v = norm(w), norm(v) / weight
+    primal = float(values[LOSSES]) / weight + lam / 2 * norm_w * norm_w
+    dual = float(values[DUALS]) / weight - _regulariser_conjugate(lam, radius, norm_v)
+    at_zero = float(facts.losses_at_zero[k]) / weight
+
+    # First-order worst cases: a sum of m terms is off by at most m units of its magnitude
+    # (NumPy's pairwise sums: log2 m + 8), and w(alpha)_j is a sum of at most n terms.
+    depth = log2(max(facts.rows, w.size, 2)) + 16 + sums.depth
+    dots = (facts.longest_row + 2) * norm_w * values[SENSITIVITY] / weight
+    w_of_alpha = (facts.rows + 2) * min(norm_v / lam, radius)
+    sideways = w_of_alpha * values[PULL] / weight
+    plain = depth * (
+        values[MAGNITUDE] / weight + lam * norm_w * norm_w + norm_v * norm_v / lam + at_zero
+    )
+    rounding = float(UNIT_ROUNDOFF * (dots + sideways + plain))
+
+    gap = primal - dual
+    support_vectors = int(values[SUPPORT_VECTORS])
+    if not np.isfinite(gap):  # an iterate that overflowed certifies nothing
+        return Certificate(primal, dual, inf, inf, inf, support_vectors)
+    if not gap >= -rounding:
+        raise CertificateError(
+            f"dual {dual!r} is above primal {primal!r} by more than the rounding error"
+            f" {rounding:.3g}; the loss {problem.loss} or the point is not what it should be"
+        )
+    relative = gap / at_zero if at_zero > 0 else (inf if gap > rounding else 0.0)
+    return Certificate(primal, dual, gap, relative, rounding, support_vectors)
+
+
+def certify_zero(problem: Problem, facts: Facts, k: int) -> Certificate:
+    """The certificate of w = 0, alpha = 0, which needs no pass over the data."""
+    primal = float(facts.losses_at_zero[k]) / float(facts.total_weight[k])
+    dual = 0.0 - float(problem.loss.conjugate(0.0))
+    gap = primal - dual
+    rounding = UNIT_ROUNDOFF * (facts.rows + 2) * primal
+    return Certificate(primal, dual, gap, gap / primal if primal > 0 else 0.0, rounding, 0)
+
+
+def _regulariser_conjugate(lam: float, radius: float, norm: float) -> float:
+    """max over ||w|| <= radius of <u, w> - lam/2 ||w||^2, for a u of this norm."""
+    if norm <= lam * radius:
+        return norm * norm / (2 * lam)
+    return radius * norm - lam / 2 * radius**2

@@ -1,0 +1,208 @@
+"""Parameters at the edge: each check refuses bad input with one sentence, before any work.
+
+A sentence names the parameter, says what it was, and what is allowed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Iterator
+from numbers import Integral, Real
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from batchsvm.compiled import STRUCT_METHODS
+from batchsvm.losses import LOSSES, Loss
+from batchsvm.methods import (
+    AVERAGINGS,
+    METHODS,
+    SAMPLINGS,
+    STEPS,
+    Aggressive,
+    Blocks,
+    Method,
+    Pegasos,
+)
+
+_LOSS_NEEDS = (
+    "task", "lower", "upper", "lipschitz", "value", "subgradient", "conjugate", "dual_step",
+)  # fmt: skip
+
+
+def choice(parameter: str, value: Any, known: Iterable[Any]) -> None:
+    """Refuse a name that is not among the known ones, and point to the nearest."""
+    known = list(known)
+    if value in known:
+        return
+    names = [name for name in known if isinstance(name, str)]
+    near = (
+        difflib.get_close_matches(value, names, n=1, cutoff=0.7) if isinstance(value, str) else []
+    )
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    allowed = ", ".join(repr(name) for name in known)
+    raise ValueError(f"{parameter} must be one of {allowed}, not {value!r}{hint}")
+
+
+def number(parameter: str, value: Any, words: str, low: float, high: float = np.inf) -> float:
+    """A real number strictly between low and high."""
+    good = isinstance(value, Real) and not isinstance(value, bool) and low < float(value) < high
+    if not good:
+        raise ValueError(f"{parameter} must be {words}, not {value!r}")
+    return float(value)
+
+
+def whole(parameter: str, value: Any, low: int, high: int, words: str) -> int:
+    """An integer between low and high, both included."""
+    good = isinstance(value, Integral) and not isinstance(value, bool) and low <= int(value) <= high
+    if not good:
+        raise ValueError(f"{parameter} must be {words}, not {value!r}")
+    return int(value)
+
+
+def read_loss(loss: Any) -> Loss:
+    """A loss by name or by object."""
+    if isinstance(loss, type) and hasattr(loss, "_fields"):
+        loss = loss()
+    if isinstance(loss, str) or not hasattr(loss, "_fields"):
+        choice("loss", loss, LOSSES)
+        return LOSSES[loss]()
+    kind = type(loss)
+    missing = [need for need in _LOSS_NEEDS if not hasattr(kind, need)]
+    if missing or not loss._fields:
+        raise ValueError(
+            f"loss {kind.__name__} has no {', '.join(missing) or 'field'}; every method needs it"
+            " (see docs/add_a_loss.md)"
+        )
+    if taken := STRUCT_METHODS.intersection(loss._fields):
+        raise ValueError(
+            f"loss {kind.__name__} must not have a field named {min(taken)!r}, which is the name"
+            " of a method in compiled kernels"
+        )
+    for name, (low, high, words) in getattr(loss, "allowed", {}).items():
+        parameter, value = f"{name} of loss {kind.__name__}", getattr(loss, name)
+        if isinstance(loss._field_defaults.get(name), int):
+            whole(parameter, value, low, high, words)
+        else:  # a float even if an integer was given, which would be compiled for anew
+            loss = loss._replace(**{name: number(parameter, value, words, low, high)})
+    if not loss.lower <= 0.0 <= loss.upper:
+        raise ValueError(
+            f"loss {kind.__name__} must have 0 in its dual box, not [{loss.lower}, {loss.upper}]"
+        )
+    return loss
+
+
+def read_method(method: Any) -> Method | None:
+    """A method by name or by object; None for "auto"."""
+    if isinstance(method, type) and method in METHODS.values():
+        method = method()
+    if type(method) not in METHODS.values():
+        choice("method", method, ["auto", *METHODS])
+        return None if method == "auto" else METHODS[method]()
+    choice("sampling", method.sampling, SAMPLINGS)
+    if method.sigma2 is not None:
+        number("sigma2", method.sigma2, "between 0 and 1, or None", 0.0, 1.0 + 1e-9)
+    if isinstance(method, Pegasos):
+        if method.radius != np.inf:
+            number("radius", method.radius, "a positive number", 0.0)
+    else:
+        choice("step", method.step, STEPS)
+        choice("skips", method.skips, [True, False])
+    if isinstance(method, Aggressive):
+        number("gamma", method.gamma, "strictly between 0 and 1", 0.0, 1.0)
+        whole("rounds", method.rounds, 1, 1000, "an integer between 1 and 1000")
+    if isinstance(method, Blocks):
+        whole("blocks", method.blocks, 1, 2**16, "a positive integer up to 65536")
+        if method.sampling != "permutation":
+            raise ValueError(f'sampling must be "permutation" for blocks, not "{method.sampling}"')
+    return method
+
+
+def read_checkpoints(checkpoints: Any, averaging: str | None) -> Iterable[int] | None:
+    """The iterations to certify after, or None for our own choice."""
+    if isinstance(checkpoints, str):
+        choice("checkpoints", checkpoints, ["auto"])
+        return None
+    if averaging == "tail":
+        raise ValueError(
+            "checkpoints must be 'auto' with averaging='tail', which is certified after T, T/2,"
+            f" T/4, ... iterations, not {checkpoints!r}"
+        )
+    if isinstance(checkpoints, Iterator):  # asked only when a run gets there
+        return _increasing(checkpoints, checkpoints)
+    try:
+        at = tuple(_increasing(checkpoints, checkpoints))
+    except TypeError:
+        at = ()
+    if not at:
+        raise ValueError(_WHICH_CHECKPOINTS.format(checkpoints))
+    return at
+
+
+_WHICH_CHECKPOINTS = "checkpoints must be 'auto' or increasing positive integers, not {!r}"
+
+
+def _increasing(iterations: Iterable[Any], given: Any) -> Iterator[int]:
+    last = 0
+    for iteration in iterations:
+        try:
+            last, before = index(iteration), last
+        except TypeError:
+            last, before = 0, 0
+        if last <= before:
+            raise ValueError(_WHICH_CHECKPOINTS.format(given))
+        yield last
+
+
+def read_averaging(averaging: str | None, method: Method | None) -> str | None:
+    choice("averaging", averaging, AVERAGINGS)
+    if averaging is not None and isinstance(method, Blocks):
+        raise ValueError(f"averaging must be None for blocks, not {averaging!r}")
+    return averaging
+
+
+def read_jobs(n_jobs: int | None) -> int:
+    """How many threads: -1 and None mean all cores and one, as in scikit-learn."""
+    words = "a positive integer, or -1 for all cores"
+    if n_jobs is None:
+        return 1
+    if n_jobs == -1:
+        return os.cpu_count() or 1
+    return whole("n_jobs", n_jobs, 1, 2**16, words)
+
+
+def read_verbose(verbose: Any) -> int:
+    words = "0 for silence or a positive integer for a progress bar"
+    plain = int(verbose) if isinstance(verbose, bool) else verbose
+    return whole("verbose", plain, 0, 2**31, words)
+
+
+def read_lams(parameter: str, lams: Any) -> np.ndarray:
+    """Positive numbers, as they were given."""
+    try:
+        values = np.atleast_1d(np.asarray(lams, dtype=np.float64)).ravel()
+    except (TypeError, ValueError):
+        kind = getattr(lams, "dtype", type(lams).__name__)
+        raise ValueError(f"{parameter} must be an array of numbers, not {kind}") from None
+    if not np.isfinite(values).all():
+        bad = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise ValueError(f"{parameter} must be finite, but entry {bad} is {float(values[bad])!r}")
+    if values.size == 0 or not (values > 0).all():
+        raise ValueError(
+            f"{parameter} must hold at least one number, and positive ones, not {lams!r}"
+        )
+    return values
+
+
+def read_seed(random_state: Any) -> int:
+    """A seed for the batch stream from None, an integer, a Generator or a RandomState."""
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**63))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**62))
+    words = "None, an integer that is not negative, a numpy Generator or RandomState"
+    return whole("random_state", random_state, 0, 2**64 - 1, words)

@@ -1,0 +1,94 @@
+"""Convergence warnings: what to say of a fit that stopped above tol, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from batchsvm.core.solution import Solution, Status
+from batchsvm.core.warning import warn_user
+from batchsvm.methods import Naive, Pegasos
+
+ZERO = (
+    " The model is w = 0, where training began: no point after it was certified with a smaller gap,"
+    " which takes more epochs."
+)
+GO_ON = "pass this solution as initial"
+
+
+def warn_unless_converged(solution: Solution, max_epochs: float, also: str = "") -> None:
+    """Warn if the gap is above tol, or if there is something else to say."""
+    words = [words for words in (convergence_problem(solution, max_epochs), also) if words]
+    if words:
+        warn_of_convergence(" ".join(words))
+
+
+def warn_of_problems(
+    solutions: Sequence[Solution],
+    names: Sequence[str],
+    max_epochs: float,
+    go_on: str = GO_ON,
+    what: str = "classes",
+) -> None:
+    """One warning for all problems that stopped above tol, in the words of the worst."""
+    stopped = [
+        k for k, solution in enumerate(solutions) if convergence_problem(solution, max_epochs)
+    ]
+    if not stopped:
+        return
+    worst = max(stopped, key=lambda k: solutions[k].certificate.relative_gap)
+    sentence = convergence_problem(solutions[worst], max_epochs, go_on)
+    if len(solutions) > 1:
+        sentence = (
+            f"{len(stopped)} of {len(solutions)} {what} stopped early. The worst is"
+            f" {names[worst]}, where {sentence}"
+        )
+    warn_of_convergence(str(sentence))
+
+
+def warn_of_convergence(sentence: str) -> None:
+    from sklearn.exceptions import ConvergenceWarning  # half a second to import
+
+    warn_user(sentence, ConvergenceWarning)
+
+
+def convergence_problem(solution: Solution, max_epochs: float, go_on: str = GO_ON) -> str | None:
+    """That the gap is above tol, how large it is, and what to do about it; None if it is not.
+
+    `go_on` says how to go on after Ctrl-C.
+    """
+    if solution.status in (Status.CONVERGED, Status.STOPPED):
+        return None
+    certificate, plan = solution.certificate, solution.plan
+    relative = max(0.0, certificate.relative_gap)  # below zero by rounding alone
+    above = max(0.0, certificate.gap + certificate.rounding)
+    return (
+        f"{solution.status.value}: the certified gap is {relative:.3g} of P(0),"
+        f" tol is {plan.tol:g}. The objective is at most {above:.3g} above its optimum."
+        f"{ZERO if _never_left_zero(solution) else ''}"
+        f" {_advice(solution, max_epochs, go_on)}"
+    )
+
+
+def _never_left_zero(solution: Solution) -> bool:
+    early = solution.status in (Status.MAX_EPOCHS, Status.INTERRUPTED)
+    return early and not solution.w.any() and int(solution.history.gap.argmin()) == 0
+
+
+def _advice(solution: Solution, max_epochs: float, go_on: str) -> str:
+    method, b = solution.method, solution.batch_size
+    more = f"To get closer, raise max_epochs (now {max_epochs:g})"
+    if solution.status is Status.INTERRUPTED:
+        return f"To go on from here, {go_on}."
+    if solution.status is Status.PRECISION:
+        certificate = solution.certificate
+        if certificate.relative_gap == 0.0:
+            return "Float64 cannot prove a smaller one here."
+        at_zero = certificate.gap / certificate.relative_gap
+        return f"Float64 can prove a tol of about {2 * certificate.rounding / at_zero:.1g} here."
+    if isinstance(method, Naive) and b > 1:
+        return f'Naive steps may never converge with batches of {b}: use method="aggressive".'
+    if isinstance(method, Pegasos):
+        return f'{more}, or use method="auto".'
+    if b > 1:
+        return f"{more}, or use a smaller batch_size."
+    return f"{more}, use a larger lam, or scale the columns of X."

@@ -1,0 +1,194 @@
+"""Data at the edge: X, y, weights and vectors, checked and seen as the engines want them.
+
+Like `checks.py`, which checks parameters, it refuses bad input with one sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from batchsvm.core.warning import warn_user
+from batchsvm.losses import Loss
+
+
+def as_matrix(X: Any) -> Any:
+    """X as a two-dimensional array or a CSR matrix, of float32 or float64, in place wherever that
+    can be; the entries are not looked at."""
+    if scipy.sparse.issparse(X):
+        return _as_csr(X)
+    converted = not hasattr(X, "dtype")  # a list has no format to complain about
+    try:
+        values = np.asarray(X)
+    except ValueError as error:
+        raise ValueError(f"X must be a two-dimensional array or sparse matrix: {error}") from None
+    if values.dtype not in (np.float32, np.float64):
+        if values.dtype.kind not in "biufO":
+            raise ValueError(f"X must hold real numbers, not {values.dtype}")
+        if not converted:
+            tell_conversion("X", values.dtype, np.dtype(np.float64))
+        try:
+            values = values.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"X must hold real numbers, not {values.dtype}") from None
+    if values.ndim != 2:
+        raise ValueError(f"X must have two dimensions, not shape {values.shape}")
+    _refuse_empty(values.shape)
+    return values
+
+
+def _as_csr(X: Any) -> Any:
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions, not shape {X.shape}")
+    _refuse_empty(X.shape)
+    if X.dtype not in (np.float32, np.float64):
+        if X.dtype.kind not in "biuf":
+            raise ValueError(f"X must hold real numbers, not {X.dtype}")
+        tell_conversion("X", X.dtype, np.dtype(np.float64))
+        X = X.astype(np.float64)
+    if X.format != "csr":
+        tell_conversion("X", X.format.upper(), "CSR")
+        X = X.tocsr()
+    return X
+
+
+def _refuse_empty(shape: tuple[int, ...]) -> None:
+    if 0 in shape:
+        raise ValueError(f"X must have at least one row and one column, not shape {shape}")
+
+
+def tell_conversion(parameter: str, given: Any, needed: Any) -> None:
+    from sklearn.exceptions import DataConversionWarning  # half a second to import
+
+    sentence = f"{parameter} is {given}; it was converted to {needed}, which makes a copy"
+    warn_user(sentence, DataConversionWarning)
+
+
+def refuse_infinite(found: tuple[int, float] | None) -> None:
+    """Refuse X, if an engine has found a row with NaN, infinity, or a value whose square
+    overflows."""
+    if found is not None:
+        row, value = found
+        raise ValueError(
+            f"X must be finite (no NaN, no inf) and below 1e150, but row {row} holds {value!r}"
+        )
+
+
+# work(start, stop) over blocks of rows, by the threads of a data set; the results in order.
+OverBlocks = Callable[[Callable[[int, int], Any]], list[Any]]
+
+
+def read_targets(
+    y: Any, n: int, loss: Loss, over_blocks: OverBlocks | None = None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """y as float64 (-1 and +1 for classification), and the two classes in that order."""
+    y = np.asarray(y)
+    if y.shape != (n,):
+        raise ValueError(f"y must have shape ({n},), one entry per row of X, not {y.shape}")
+    if loss.task == "classification":
+        return _read_labels(y, over_blocks or (lambda work: [work(0, n)]))
+    if y.dtype.kind not in "biuf":
+        raise ValueError(f"y must hold numbers for a regression loss, not {y.dtype}")
+    if not np.isfinite(y).all():
+        bad = int(np.flatnonzero(~np.isfinite(y))[0])
+        raise ValueError(f"y must be finite, but y[{bad}] is {float(y[bad])!r}")
+    return y.astype(np.float64, copy=False), None
+
+
+def _read_labels(y: np.ndarray, over_blocks: OverBlocks) -> tuple[np.ndarray, np.ndarray]:
+    numeric = y.dtype.kind in "biuf"
+    signs = np.empty(y.size)
+
+    def fill(start: int, stop: int) -> bool:
+        """Whether all labels of a block are of the two classes."""
+        part = y[start:stop]
+        high = part == classes[-1]
+        signs[start:stop] = np.where(high, 1.0, -1.0)
+        return bool((high | (part == classes[0])).all())
+
+    if numeric:  # without sorting, which takes longer than an epoch
+        ends = over_blocks(lambda i, j: (y[i:j].min(), y[i:j].max()))
+        classes = np.array([np.min(ends), np.max(ends)])
+        if not np.isfinite(classes).all():
+            bad = classes[~np.isfinite(classes)][0]
+            raise ValueError(f"y must be finite, but it holds {float(bad)!r}")
+    else:
+        try:
+            classes = np.unique(y)
+        except TypeError:
+            raise ValueError("y must hold labels of one kind, not a mixture of types") from None
+    if classes.size > 2 or not all(over_blocks(fill)):
+        found = np.unique(y)
+        raise ValueError(
+            f"y must have two classes for a classification loss, not {found.size}"
+            f" (the first are {found[:3].tolist()})"
+        )
+    if classes[0] == classes[-1]:  # one class: by its sign where it has one
+        classes = classes[:1]
+        positive = not numeric or bool(classes[0] > 0)
+        return np.full(y.shape, 1.0 if positive else -1.0), classes
+    return signs, classes
+
+
+def refuse_bad_labels(y: np.ndarray) -> None:
+    """Refuse labels that are not finite or not of one kind."""
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        bad = y[~np.isfinite(y)][0]
+        raise ValueError(f"y must be finite, but it holds {float(bad)!r}")
+    if y.dtype.kind == "O" and len({type(label) for label in y.tolist()}) > 1:
+        raise ValueError("y must hold labels of one kind, not a mixture of types")
+
+
+def read_weights(sample_weight: Any, n: int, k: int = 1) -> np.ndarray | None:
+    """One weight per row, or for k > 1 problems also one per row and problem."""
+    if sample_weight is None:
+        return None
+    weights = _as_floats("sample_weight", sample_weight)
+    if weights.shape != (n,) and not (k > 1 and weights.shape == (n, k)):
+        shapes = f"({n},)" if k == 1 else f"({n},) or ({n}, {k})"
+        raise ValueError(f"sample_weight must have shape {shapes}, not {weights.shape}")
+    if not np.isfinite(weights).all() or weights.min() < 0:
+        flat = weights.ravel()
+        bad = int(np.flatnonzero(~(np.isfinite(flat) & (flat >= 0)))[0])
+        raise ValueError(
+            "sample_weight must be finite and not negative, but entry"
+            f" {bad} is {float(flat[bad])!r}"
+        )
+    if not weights.any(axis=0).all():
+        raise ValueError("sample_weight must not be zero everywhere, but all its entries are 0.0")
+    least, most = float(weights[weights > 0].min()), float(weights.max())
+    if least < 1e-100 or most > 1e100:
+        raise ValueError(
+            "sample_weight must be 0 or between 1e-100 and 1e100, but reaches from"
+            f" {least!r} to {most!r}"
+        )
+    return weights
+
+
+def _as_floats(parameter: str, value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        kind = getattr(value, "dtype", type(value).__name__)
+        raise ValueError(f"{parameter} must be an array of numbers, not {kind}") from None
+
+
+def read_vector(parameter: str, value: Any, size: int) -> np.ndarray:
+    vector = _as_floats(parameter, value)
+    if vector.shape != (size,):
+        raise ValueError(f"{parameter} must have shape ({size},), not {vector.shape}")
+    if not np.isfinite(vector).all():
+        bad = int(np.flatnonzero(~np.isfinite(vector))[0])
+        raise ValueError(f"{parameter} must be finite, but entry {bad} is {float(vector[bad])!r}")
+    return vector
+
+
+def read_offset(offset: Any, n: int) -> np.ndarray:
+    """One number for all rows, or one per row."""
+    if isinstance(offset, Real):
+        offset = np.full(n, offset, np.float64)
+    return read_vector("offset", offset, n)

@@ -1,0 +1,256 @@
+"""A linear model <w, x> + b: no intercept b, a penalised one, or a free one, all certified.
+
+penalised
+    A column of the constant value `scaling` is added to X (LIBLINEAR's way, and that of
+    scikit-learn's LinearSVC): b = scaling * (last entry of w), and lam/2 (b/scaling)^2 is part
+    of the objective.  It is an ordinary problem without an intercept, and its certificate is
+    the ordinary one.
+
+free
+    P(w, b) = (1/N) sum_i c_i phi(s_i (<w, x_i> + b) - o_i) + lam/2 ||w||^2, and b costs nothing.
+    By Lagrange duality
+
+        min over w and b of P  =  max of D(alpha) over the box, subject to sum_i s_i alpha_i = 0,
+
+    with the D of `core/problem.py`: the constraint is what minimising over b adds.  Every alpha in
+    the box with sum_i s_i alpha_i = 0 bounds the optimum from below.
+
+    The method is the proximal point method in b (for the dual: the method of multipliers): with
+    b_k the intercept so far, a penalised problem about b_k,
+
+        min over w and b of P(w, b) + lam/2 ((b - b_k)/scaling)^2,
+
+    is solved by the core's own methods, from the alpha before it; the data are placed once.  Its
+    alpha has sum_i s_i alpha_i = lam N (b_{k+1} - b_k)/scaling^2, which goes to zero.
+    `Dataset.balanced` makes that sum zero exactly, and P(w, b_{k+1}) and D of the balanced alpha are computed from scratch.
+    Steps of b that shrink at a steady rate are drawn out to where they lead (Aitken), those that
+    do not shrink get a larger `scaling`, and problems are solved only as well as b is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from batchsvm.core.certificate import Certificate, certify_point
+from batchsvm.core.options import FitOptions
+from batchsvm.core.parallel import StopFlag
+from batchsvm.core.problem import Problem
+from batchsvm.core.solution import Checkpoint, History, LinearModel, Solution, Status
+from batchsvm.core.training import Start, train
+
+if TYPE_CHECKING:
+    from batchsvm.engines.protocol import Dataset
+
+INTERCEPTS = (None, "penalised", "free")
+MAX_OUTER_ITERATIONS = 200
+FIRST_TOL = 1e-3  # of the first problem, or half of tol where that is larger
+STEADY = 0.75  # how much of a step the next one may be, to be drawn out
+MAX_CONSTANT = 1e3  # how far to look for the best constant
+
+
+class Intercept(NamedTuple):
+    """Which intercept a linear model has."""
+
+    kind: str | None = None
+    scaling: float = 1.0  # the constant column of a penalised one
+
+    def penalise(self, problem: Problem) -> Problem:
+        """The problem with the constant column of a penalised intercept, if that is what it is."""
+        if self.kind != "penalised":
+            return problem
+        return replace(problem, bias=np.full(problem.k, float(self.scaling)))
+
+    def model_of(self, solution: Solution) -> LinearModel:
+        """The model that a solution of `penalise(problem)` stands for."""
+        if self.kind != "penalised":
+            return LinearModel(solution.w, 0.0, solution)
+        w = solution.w
+        return LinearModel(w[:-1], float(self.scaling * w[-1]), solution)
+
+
+@dataclass(frozen=True)
+class LinearStart:
+    """Where the training of a linear model starts."""
+
+    seed: int = 0
+    alpha: np.ndarray | None = None  # (n,)
+    intercept: float = 0.0
+
+
+def fit_linear(
+    data: Dataset,
+    problem: Problem,
+    options: FitOptions,
+    intercept: Intercept,
+    start: LinearStart,
+    stop: StopFlag | None = None,
+) -> LinearModel:
+    """Train one problem (K = 1) with or without an intercept.
+
+    With a free intercept, a callback is called once per penalised problem, with b as the last
+    entry of the checkpoint's w.
+    """
+    stop = stop or StopFlag()
+    if intercept.kind == "free":
+        return _FreeIntercept(data, problem, options, start, stop).fit()
+    alpha = None if start.alpha is None else start.alpha[:, np.newaxis]
+    biased = intercept.penalise(problem)
+    [solution] = train(data, biased, options, Start(start.seed, alpha), stop)
+    return intercept.model_of(solution)
+
+
+def best_constant(data: Dataset, problem: Problem) -> float:
+    """A b near the minimum of P(0, b): good enough to start from."""
+    smallest, largest = data.offset_range(problem)
+    low, high = float(smallest[0]) - 1.0, float(largest[0]) + 1.0
+
+    def slope(b: float) -> float:
+        return float(data.constant_sums(problem, np.array([b])).slopes[0])
+
+    while slope(low) > 0 and low > -MAX_CONSTANT:
+        low *= 2.0
+    while slope(high) < 0 and high < MAX_CONSTANT:
+        high *= 2.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (low, middle) if slope(middle) > 0 else (middle, high)
+    return (low + high) / 2
+
+
+class _FreeIntercept:
+    """The proximal point method in b, on one problem."""
+
+    def __init__(
+        self,
+        data: Dataset,
+        problem: Problem,
+        options: FitOptions,
+        start: LinearStart,
+        stop: StopFlag,
+    ) -> None:
+        self.data, self.problem, self.options, self.start = data, problem, options, start
+        self.stop = stop
+        self.weight = float(data.facts(problem).total_weight[0])
+        self.at_zero = self._constant_value(0.0)
+        self.best: LinearModel | None = None
+        self.records: list[tuple[float, ...]] = []
+        self.epochs = self.iterations = self.seconds = self.certifying = 0.0
+
+    def _constant_value(self, b: float) -> float:
+        """P(0, b)."""
+        return float(self.data.constant_sums(self.problem, np.array([b])).losses[0]) / self.weight
+
+    def fit(self) -> LinearModel:
+        try:
+            status = self._iterate()
+        except KeyboardInterrupt:  # while a problem was set up or certified, or from the callback
+            if self.best is None:
+                raise
+            status = Status.INTERRUPTED
+        best = self.best
+        assert best is not None
+        history = History(*(np.array(column) for column in zip(*self.records, strict=True)))
+        plan = replace(best.solution.plan, tol=self.options.tol)
+        return replace(
+            best, solution=replace(best.solution, status=status, history=history, plan=plan)
+        )
+
+    def _iterate(self) -> Status:
+        start, lam, tol = self.start, float(self.problem.lam[0]), self.options.tol
+        alpha = start.alpha
+        b = start.intercept if alpha is not None else best_constant(self.data, self.problem)
+        # b moves far enough if `scaling` is no smaller than rows are long, nor than lam demands:
+        # the curvature of P in b is about 1 over the size of the losses.
+        typical = float(np.sqrt(self.data.mean_norm2)) or 1.0
+        scaling = max(typical, (10.0 * lam * max(self._constant_value(b), 1.0)) ** 0.5)
+        floor = tol / 2
+        inner = max(floor, FIRST_TOL)
+        last_step = 0.0
+        for outer in range(MAX_OUTER_ITERATIONS):
+            solution = self._solve_penalised(outer, alpha, b, scaling, inner)
+            alpha = solution.alpha
+            w, step = solution.w[:-1].copy(), scaling * float(solution.w[-1])
+            b += step
+            certificate, asked = self._certify(solution, w, b)
+            status = _why_stop(
+                certificate, tol * self.at_zero, solution.status, asked,
+                self.epochs >= self.options.max_epochs,
+            )  # fmt: skip
+            if status is not None:
+                return status
+            # What is missing is the price of balancing, which the next problem lowers, or the
+            # accuracy of the last one.
+            floor = floor / 2 if inner == floor else floor
+            inner = max(floor, min(certificate.relative_gap / 10, inner / 4))
+            if 0.0 < step * last_step and abs(step) <= STEADY * abs(last_step):
+                b += step * step / (last_step - step)
+            elif 0.0 < step * last_step:  # b goes steadily, and too slowly
+                scaling *= 2.0
+            last_step = step
+        return Status.MAX_EPOCHS
+
+    def _solve_penalised(
+        self, outer: int, alpha: np.ndarray | None, b: float, scaling: float, tol: float
+    ) -> Solution:
+        """min over w and b' of P(w, b') + lam/2 ((b' - b)/scaling)^2, to a part tol of P(0, 0)."""
+        near = replace(self.problem, bias=np.array([scaling]), offset=np.array([b]))
+        options = replace(
+            self.options,
+            tol=tol * self.at_zero / max(self._constant_value(b), 1e-300),
+            max_epochs=self.options.max_epochs - self.epochs,
+            callback=None,
+        )
+        point = None if alpha is None else alpha[:, np.newaxis]
+        seed = (self.start.seed + outer) % 2**64
+        [solution] = train(self.data, near, options, Start(seed, point), self.stop)
+        return solution
+
+    def _certify(self, solution: Solution, w: np.ndarray, b: float) -> tuple[Certificate, bool]:
+        """Certify the joint problem at (w, b), note it, and ask the callback whether to stop."""
+        at_b = replace(self.problem, offset=np.array([b]))
+        found = self.data.dual(at_b, solution.alpha[:, np.newaxis], project=False)
+        balanced = self.data.balanced(at_b, found).fetch()
+        dual = self.data.dual(at_b, balanced)
+        [seen] = certify_point(self.data, at_b, w[:, np.newaxis], dual)
+        # P(0, b) is not the scale of tol, but P(0, 0), as for the other intercepts.
+        relative = seen.gap / self.at_zero if self.at_zero > 0 else seen.relative_gap
+        certificate = replace(seen, relative_gap=relative)
+        history = solution.history
+        self.epochs += float(history.epoch[-1])
+        self.iterations += float(history.iteration[-1])
+        self.seconds += float(history.seconds[-1])
+        self.certifying += float(history.certify_seconds[-1])
+        self.records.append(
+            (self.iterations, self.epochs, self.seconds, self.certifying, certificate.primal,
+             certificate.dual, certificate.gap, float(history.beta[-1]),
+             float(history.refused[-1]))
+        )  # fmt: skip
+        if self.best is None or certificate.gap < self.best.solution.certificate.gap:
+            joint = replace(solution, w=w, alpha=balanced[:, 0], certificate=certificate)
+            self.best = LinearModel(w, b, joint)
+        if self.options.callback is None:
+            return certificate, False
+        place = int(self.iterations), self.epochs, self.seconds
+        point = np.append(w, b)
+        return certificate, bool(
+            self.options.callback(0, Checkpoint(*place, certificate, point, point))
+        )
+
+
+def _why_stop(
+    certificate: Certificate, goal: float, inner: Status, asked: Any, spent: bool
+) -> Status | None:
+    if inner is Status.INTERRUPTED:  # within tol or not, it is to end what comes next too
+        return inner
+    if certificate.gap + certificate.rounding <= goal:
+        return Status.CONVERGED
+    if inner is Status.DIVERGED:
+        return inner
+    if certificate.gap <= certificate.rounding:
+        return Status.PRECISION
+    if asked:
+        return Status.STOPPED
+    return Status.MAX_EPOCHS if spent else None

@@ -1,0 +1,160 @@
+"""How a fit is laid out over threads: which method, how large a batch, how many workers.
+
+    one thread          serial SDCA: rows seen one after another need the fewest visits
+    few columns         blocks of rows, each with a copy of w, exchanged after some rows
+    long or many rows   columns cut among the workers, batches small enough for serial steps
+    little data         one thread, since others would take longer to wait for
+
+The thresholds are those of `core/tuning.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from batchsvm.core.problem import Problem
+from batchsvm.core.tuning import Tuning
+from batchsvm.methods import Aggressive, Blocks, Guarded, Method
+
+if TYPE_CHECKING:
+    from batchsvm.engines.protocol import Dataset
+
+
+class Workload(NamedTuple):
+    """What there is to be laid out: the size of a problem, and the threads for it."""
+
+    n: int
+    columns: int  # of w
+    nonzeros: int
+    sliceable: bool  # whether the columns can be cut
+    jobs: int
+    tuning: Tuning
+
+    @property
+    def is_large(self) -> bool:
+        return self.nonzeros >= self.tuning.min_parallel_nonzeros
+
+
+def workload_of(data: Dataset, problem: Problem) -> Workload:
+    """The workload of a problem; a bias is one more entry per row."""
+    columns = problem.columns(data.d)
+    nonzeros = data.nonzeros + (columns - data.d) * data.n
+    return Workload(data.n, columns, nonzeros, data.sliceable, data.jobs, data.tuning)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a trainer is to go about it.
+
+    Attributes
+    ----------
+    method : Method
+        Its parameters; the engine has a table from the class of a method to what runs it.
+    batch_size : int
+        Rows per iteration, from 1 to n.
+    workers : int
+        Threads that run the iterations, where the engine has threads.
+    beta_b : float
+        beta_b of the paper for this batch size.
+    averaging : str or None
+        "tail", "decay", or None for the last iterate.
+    recent_mean : bool
+        Whether to keep the mean of recent iterates beside the last one.
+    seed : int
+        Of problem 0; problem k has seed + k.
+    """
+
+    method: Method
+    batch_size: int
+    workers: int = 1
+    beta_b: float = 1.0
+    averaging: str | None = None
+    recent_mean: bool = False
+    seed: int = 0
+
+
+class Layout(NamedTuple):
+    """A choice and the words for it; a batch size of None is left to sigma^2."""
+
+    method: Method
+    batch_size: int | None
+    workers: int
+    reason: str
+
+
+def lay_out_as_asked(work: Workload, method: Method | None, batch_size: int | str) -> Layout:
+    """The layout for a method or a batch size that was asked for, or both."""
+    asked = None if batch_size == "auto" else int(batch_size)
+    method = method or Aggressive()
+    if isinstance(method, Blocks):
+        share = -(-asked // method.blocks) if asked else work.tuning.default_rows_per_block
+        workers = min(method.blocks, work.jobs)
+        words = "as asked for, rounded up to a multiple of the blocks"
+        return Layout(method, min(share * method.blocks, work.n), workers, words)
+    if asked == 1:
+        return Layout(method, 1, 1, "as asked for, and rows taken one by one share no work")
+    workers, why = column_workers(work, asked or 1)
+    return Layout(method, asked, workers, f"as asked for; {why}" if asked else why)
+
+
+def lay_out(work: Workload, averages: bool, sigma2: float, lam_n: float) -> Layout:
+    """The layout where nothing was asked for; sigma2 may be an estimate, lam_n is lam N."""
+    workers, why = column_workers(work)
+    tuning, threads = work.tuning, work.jobs if work.is_large else 1
+    unaware = tuning.unaware_steps * lam_n / sigma2
+    blocks = int(min(threads, unaware / tuning.min_rows_per_block))
+    if blocks > 1 and work.columns <= tuning.max_block_columns and not averages:
+        share = int(min(unaware / blocks, tuning.max_rows_per_block))
+        return Layout(
+            Blocks(blocks=blocks), share * blocks, blocks,
+            f"so few columns ({work.columns}) that each of {blocks} threads has a w of its own,"
+            f" takes {share} serial steps on rows of its own, and then the changes are added up",
+        )  # fmt: skip
+    if workers == 1:
+        return Layout(Aggressive(), 1, 1, f"{why}, and rows seen one by one need the fewest visits")
+    # Batches up to 1/sigma^2 do with serial steps: the paper's near-linear speed-up.
+    size = min(tuning.batch_rows_per_worker * workers, int(1 / sigma2), work.n)
+    workers = min(workers, size // tuning.min_batch_rows_per_worker)
+    if workers <= 1:
+        return Layout(
+            Aggressive(), 1, 1,
+            f"rows so much alike (1/sigma^2 is {1 / sigma2:.3g}) that batches would repeat steps,"
+            " and rows seen one by one share no work",
+        )  # fmt: skip
+    return Layout(
+        Guarded(), size, workers,
+        f"{cut_words(work, workers)}; so small a batch costs hardly more visits than rows seen"
+        " one by one, and its steps are shortened should they raise the dual objective by less"
+        " than half of what they promise",
+    )  # fmt: skip
+
+
+def keeps_recent_mean(work: Workload, batch_size: int, method: Method) -> bool:
+    """Whether the mean of recent iterates is worth keeping: many rows, few columns, and steps
+    one after another."""
+    serial = batch_size == 1 or isinstance(method, Blocks)
+    return serial and work.columns <= work.tuning.max_block_columns and work.is_large
+
+
+def column_workers(work: Workload, batch_size: int = 1) -> tuple[int, str]:
+    """Among how many workers the columns are cut, and why."""
+    jobs, stored = work.jobs, work.nonzeros
+    mean = stored / work.n
+    tuning = work.tuning
+    large = batch_size * mean >= tuning.min_shared_batch_nonzeros
+    if jobs == 1:
+        return 1, "one thread runs the iterations"
+    if not (work.is_large or large):
+        return 1, f"so little data ({stored:,} non-zeros) that threads would only wait"
+    if not work.sliceable:
+        return 1, "the indices of X are not sorted, so that its columns cannot be cut"
+    workers = int(min(jobs, mean // tuning.min_worker_nonzeros))
+    if workers <= 1 or (workers == 2 and mean < tuning.min_pair_nonzeros and not large):
+        return 1, f"rows of {mean:.3g} non-zeros are too short to be cut among threads"
+    return workers, cut_words(work, workers)
+
+
+def cut_words(work: Workload, workers: int) -> str:
+    mean = work.nonzeros / work.n
+    return f"the columns, {mean:.3g} non-zeros per row, are cut among {workers} threads"

@@ -1,0 +1,230 @@
+"""The one loop: train for a while, make a full pass, certify, record, stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil, inf
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from batchsvm.core.certificate import Certificate, assemble, certify_point, certify_zero
+from batchsvm.core.options import FitOptions
+from batchsvm.core.parallel import StopFlag
+from batchsvm.core.problem import Problem
+from batchsvm.core.solution import Checkpoint, History, Status
+
+if TYPE_CHECKING:
+    from batchsvm.engines.protocol import Dataset, Trainer
+
+# A certificate costs up to one epoch: one in twenty takes little of the run.
+EPOCHS_PER_CERTIFICATE = 20.0
+GROWTH = 1.3
+
+
+def checkpoints(iterations: int, per_epoch: float, tail: bool) -> Iterator[int]:
+    """The iterations after which to certify, the last one being `iterations`.
+
+    Distances grow geometrically.  A tail average is certified at T, T/2, T/4, ... and
+    restarted at each, so that it always covers the second half of the run, as in
+    Algorithm 1.
+
+    >>> list(checkpoints(5000, per_epoch=100, tail=False))
+    [2000, 4000, 5000]
+    >>> list(checkpoints(5000, per_epoch=100, tail=True))
+    [2500, 5000]
+    """
+    if tail:
+        halves = [iterations, iterations // 2] if iterations > 1 else [iterations]
+        while halves[-1] // 2 >= EPOCHS_PER_CERTIFICATE * per_epoch:
+            halves.append(halves[-1] // 2)
+        yield from reversed(halves)
+        return
+    at, count = 0.0, 0
+    while at < iterations:
+        count += 1
+        at = max(GROWTH * at, EPOCHS_PER_CERTIFICATE * count * per_epoch)
+        yield min(max(int(at), count), iterations)
+
+
+def _stops(
+    asked: Iterator[int] | None, ours: Iterator[int], iterations: int
+) -> Iterator[tuple[int, bool]]:
+    """The iterations asked for, then ours from there on; whether one is ours."""
+    last = 0
+    for stop in asked or ():
+        if stop >= iterations:
+            break
+        last = stop
+        yield stop, False
+    yield from ((stop, True) for stop in ours if stop > last)
+
+
+class Loop:
+    """The training of K problems by one trainer, and the best certified point of each.
+
+    Attributes
+    ----------
+    best : list of Certificate or None
+        Of the points that the trainer has kept.
+    statuses : list of Status or None
+        Why each problem stopped; None while it is in training.
+    """
+
+    def __init__(
+        self,
+        data: Dataset,
+        problem: Problem,
+        trainer: Trainer,
+        batch_size: int,
+        options: FitOptions,
+    ) -> None:
+        self.data, self.problem, self.trainer = data, problem, trainer
+        self.batch_size, self.options = batch_size, options
+        self.best: list[Certificate | None] = [None] * problem.k
+        self.statuses: list[Status | None] = [None] * problem.k
+        self._at_zero = trainer.facts.primal_at_zero
+        self._records: list[list[tuple[float, ...]]] = [[] for _ in range(problem.k)]
+        self._iterations = np.zeros(problem.k, np.int64)
+        self._seconds = self._certify_seconds = 0.0
+
+    def train(self, warm: bool, stop: StopFlag) -> None:
+        """Train until each relative gap is at most tol, or for max_epochs; the starting point is
+        (0, 0) unless `warm`.  Ctrl-C and the stop flag end it with the best points so far.
+
+        Certificates are made after the iterations asked for, or when an estimate says that one
+        is worth its price.
+        """
+        try:
+            self._train(warm, stop)
+            interrupted = stop.is_set
+        except KeyboardInterrupt:
+            if None in self.best:
+                raise
+            interrupted = True
+        if interrupted and self._open().any():
+            self._certify_what_is_there(stop)
+        last = Status.INTERRUPTED if interrupted else Status.MAX_EPOCHS
+        self.statuses = [status or last for status in self.statuses]
+
+    def history(self, k: int) -> History:
+        return History(*(np.array(column) for column in zip(*self._records[k], strict=True)))
+
+    def _open(self) -> np.ndarray:
+        return np.array([status is None for status in self.statuses])
+
+    def _train(self, warm: bool, stop: StopFlag) -> None:
+        trainer, options = self.trainer, self.options
+        b, n = self.batch_size, trainer.facts.rows
+        iterations = ceil(options.max_epochs * n / b)
+        if warm:
+            self._full_pass(self._open(), may_certify=self._open())
+        else:
+            zero = np.zeros((self.problem.columns(self.data.d), self.problem.k))
+            for k in range(self.problem.k):
+                self._record(k, certify_zero(self.problem, trainer.facts, k), zero)
+        ours = checkpoints(iterations, n / b, options.averaging == "tail")
+        asked = None if options.checkpoints is None else iter(options.checkpoints)
+        goal = options.tol * self._at_zero
+        for until, is_ours in _stops(asked, ours, iterations):
+            while (running := self._open() & (self._iterations < until)).any():
+                # The estimate is of the last iterate: it says nothing about an average.
+                aims = is_ours and options.averaging is None
+                targets = np.where(running, goal if aims else -inf, np.nan)
+                began = perf_counter()
+                progress = trainer.run(until, targets, stop)
+                self._seconds += perf_counter() - began
+                self._iterations = progress.iterations
+                if stop.is_set:
+                    return
+                at_stop = running & (self._iterations >= until)
+                self._full_pass(at_stop, may_certify=running & is_ours)
+                if is_ours:  # where the estimate was too hopeful
+                    goal = np.where(progress.estimates <= goal, goal / 2, goal)
+            if not self._open().any():
+                return
+            trainer.restart_average()
+
+    def _full_pass(self, certifies: np.ndarray, may_certify: np.ndarray) -> None:
+        """Make a full pass, and certify the points for which that is asked, or for which it may
+        be done and ends the run."""
+        began = perf_counter()
+        trainer, problem = self.trainer, self.problem
+        W = trainer.point()
+        sums = trainer.sums(W, screen=True)
+        within = sums.gap(problem, W) <= self.options.tol * self._at_zero
+        which = certifies | (may_certify & within)
+        if not which.any():
+            self._seconds += perf_counter() - began
+            return
+        recent = trainer.recent_mean()
+        if recent is not None:
+            at_recent = trainer.sums(recent)
+            better = at_recent.primal(problem, recent) < sums.primal(problem, W)
+            W = np.where(better, recent, W)
+            sums = sums._replace(values=np.where(better, at_recent.values, sums.values))
+        certificates = assemble(problem, W, sums, trainer.combination())
+        self._certify_seconds += perf_counter() - began
+        for k in np.flatnonzero(which):
+            self._record(int(k), certificates[k], W)
+
+    def _record(self, k: int, certificate: Certificate, W: np.ndarray) -> None:
+        """Note a certified point of problem k, and stop there if there is a reason."""
+        self._keep(k, certificate, W)
+        asked = False
+        if self.options.callback is not None:
+            iteration, epoch, seconds = self._records[k][-1][:3]
+            seen = _read_only(W[:, k]), _read_only(self.trainer.iterate()[:, k])
+            asked = self.options.callback(
+                k, Checkpoint(int(iteration), epoch, seconds, certificate, *seen)
+            )
+        self.statuses[k] = self._why_stop(certificate, self.options.tol * self._at_zero[k], asked)
+
+    @staticmethod
+    def _why_stop(certificate: Certificate, goal: float, asked: bool) -> Status | None:
+        if certificate.gap + certificate.rounding <= goal:
+            return Status.CONVERGED
+        if not np.isfinite(certificate.gap):
+            return Status.DIVERGED
+        if certificate.gap <= certificate.rounding:
+            return Status.PRECISION
+        return Status.STOPPED if asked else None
+
+    def _keep(self, k: int, certificate: Certificate, W: np.ndarray) -> None:
+        """Note a certified point, and keep it if it is the best one."""
+        iteration = int(self._iterations[k])
+        self._records[k].append(
+            (
+                iteration, iteration * self.batch_size / self.trainer.facts.rows, self._seconds,
+                self._certify_seconds, certificate.primal, certificate.dual, certificate.gap,
+                float(self.trainer.beta[k]), int(self.trainer.refused[k]),
+            )
+        )  # fmt: skip
+        best = self.best[k]
+        if best is None or certificate.gap < best.gap:
+            which = np.arange(self.problem.k) == k
+            self.trainer.keep_primal(W, which)
+            self.trainer.keep_dual(which)
+            self.best[k] = certificate
+
+    def _certify_what_is_there(self, stop: StopFlag) -> None:
+        """After Ctrl-C, the better of where training stands and of the best point so far; as it
+        may have come while that was being copied, both are certified anew."""
+        trainer, problem, open_ones = self.trainer, self.problem, self._open()
+        here = trainer.point().copy()
+        best = certify_point(self.data, problem, *trainer.best())
+        for k in np.flatnonzero(open_ones):
+            self.best[k] = best[k]
+        if not (trainer.survives_exceptions or stop.is_set):
+            return
+        certificates = assemble(problem, here, trainer.sums(here), trainer.combination())
+        for k in np.flatnonzero(open_ones):
+            if certificates[k].gap < best[k].gap:
+                self._keep(int(k), certificates[k], here)
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = array.view()
+    view.flags.writeable = False
+    return view

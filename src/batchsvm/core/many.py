@@ -1,0 +1,83 @@
+"""Many problems over the same rows: in one trainer where the engine takes many, else side by side
+on the threads of the data set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batchsvm.core.intercept import Intercept, LinearStart, fit_linear
+from batchsvm.core.options import FitOptions
+from batchsvm.core.parallel import StopFlag, in_parallel
+from batchsvm.core.problem import Problem
+from batchsvm.core.solution import LinearModel, Status
+from batchsvm.core.training import Start, train
+
+if TYPE_CHECKING:
+    from batchsvm.engines.protocol import Dataset
+
+
+def train_many(
+    data: Dataset,
+    problem: Problem,
+    options: FitOptions,
+    intercept: Intercept,
+    seed: int,
+    initial: Sequence[LinearStart] | None = None,
+) -> list[LinearModel]:
+    """A linear model for each problem; problem k has the seed + k, whoever trains it.
+
+    After Ctrl-C, what has been certified is returned if each problem has a certified point, and
+    KeyboardInterrupt is raised if one has none.
+    """
+    starts = [
+        replace(initial[k] if initial else LinearStart(), seed=(seed + k) % 2**64)
+        for k in range(problem.k)
+    ]
+    if data.problems_at_once >= problem.k > 1 and intercept.kind != "free":
+        return _train_together(data, problem, options, intercept, starts)
+    models: list[LinearModel | None] = [None] * problem.k
+    stop, outer = StopFlag(), min(problem.k, data.jobs)
+
+    def one(k: int) -> None:
+        own = replace(options, callback=_callback_of(options, k))
+        with data.share(max(1, data.jobs // outer)) as view:
+            found = fit_linear(view, problem.only(k), own, intercept, starts[k], stop)
+        models[k] = found
+        if found.solution.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt  # for the others
+
+    try:
+        in_parallel(one, problem.k, outer, stop)
+    except KeyboardInterrupt:
+        missing = models.count(None)
+        if missing:
+            raise KeyboardInterrupt(
+                f"{missing} of {problem.k} fits had no certified point yet, so that nothing was"
+                " fitted"
+            ) from None
+    return [model for model in models if model is not None]
+
+
+def _train_together(
+    data: Dataset,
+    problem: Problem,
+    options: FitOptions,
+    intercept: Intercept,
+    starts: Sequence[LinearStart],
+) -> list[LinearModel]:
+    alpha = None
+    if any(start.alpha is not None for start in starts):
+        columns = [np.zeros(data.n) if s.alpha is None else s.alpha for s in starts]
+        alpha = np.column_stack(columns)
+    biased = intercept.penalise(problem)
+    solutions = train(data, biased, options, Start(starts[0].seed, alpha))
+    return [intercept.model_of(solution) for solution in solutions]
+
+
+def _callback_of(options: FitOptions, k: int) -> Any:
+    callback = options.callback
+    return None if callback is None else lambda _, seen: callback(k, seen)

@@ -1,0 +1,68 @@
+"""What fit, fit_many, path and the estimators share: how to train, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from batchsvm.core import checks
+from batchsvm.methods import Method
+
+TOL_WORDS = "a finite number that is not negative"
+EPOCHS_WORDS = "a finite positive number"
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How to train; `read_options` checks it.
+
+    Attributes
+    ----------
+    method : Method or None
+        None is "auto".
+    batch_size : int or "auto"
+    tol, max_epochs : float
+    averaging : {None, "tail", "decay"}
+    checkpoints : iterable of int, or None
+        The iterations to certify after; None leaves them to the loop.
+    callback : callable or None
+        Called with the number of the problem and a `Checkpoint`.
+    """
+
+    method: Method | None = None
+    batch_size: int | str = "auto"
+    tol: float = 1e-3
+    max_epochs: float = 1000.0
+    averaging: str | None = None
+    checkpoints: Iterable[int] | None = None
+    callback: Callable[[int, Any], Any] | None = None
+
+
+def read_options(
+    method: Any = "auto",
+    batch_size: Any = "auto",
+    tol: Any = 1e-3,
+    max_epochs: Any = 1000,
+    averaging: Any = None,
+    checkpoints: Any = "auto",
+) -> FitOptions:
+    """The options, each refused with a sentence if it is not allowed."""
+    chosen = checks.read_method(method)
+    tol = checks.number("tol", tol, TOL_WORDS, -1e-300)
+    max_epochs = checks.number("max_epochs", max_epochs, EPOCHS_WORDS, 0.0)
+    averaging = checks.read_averaging(averaging, chosen)
+    asked = checks.read_checkpoints(checkpoints, averaging)
+    if batch_size != "auto":
+        words = "'auto' or an integer from 1 to the number of rows"
+        checks.whole("batch_size", batch_size, 1, 2**62, words)
+    return FitOptions(chosen, batch_size, tol, max_epochs, averaging, asked)
+
+
+def for_one(callback: Any) -> Callable[[int, Any], Any] | None:
+    """A callback of one problem as one of many; refused if it cannot be called."""
+    if callback is None:
+        return None
+    if not callable(callback):
+        raise ValueError(f"callback must be callable or None, not {callback!r}")
+    return lambda k, seen: callback(seen)

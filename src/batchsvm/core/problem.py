@@ -1,0 +1,167 @@
+"""The training problem, stated once, for K problems over the same rows.
+
+    P(w)     = (1/N) sum_i c_i phi(a_i) + lam/2 ||w||^2,      N = sum_i c_i
+    a_i      = s_i <w, x_i> - o_i
+    D(alpha) = (1/N) sum_i [ -c_i phi*(-alpha_i/c_i) + alpha_i o_i ] - lam/2 ||w(alpha)||^2
+    w(alpha) = 1/(lam N) sum_i alpha_i s_i x_i                            eq. (walpha)
+
+Classification: s_i = y_i (-1 or +1) and o_i = 0.  Regression: s_i = 1 and o_i = y_i.
+Without weights c_i = 1 and N = n, and for the hinge P and D are eqs. (regSVM) and
+(dualSVM) of the paper.  A weight makes the loss of an example c_i phi, the
+"example-specific loss" of the appendix: its box is c_i times the box of phi.
+
+With a `bias`, x_i has one more entry, which is this constant for every row; with an `offset`,
+a fixed number is added to each prediction <w, x_i>, which moves o_i by -s_i times it.
+
+With a `radius` B, w is confined to ||w|| <= B (Section 6 of the paper), and lam/2 ||w||^2
+in D becomes the conjugate of lam/2 ||.||^2 on that ball.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from batchsvm.losses import Loss
+
+if TYPE_CHECKING:
+    from batchsvm.engines.protocol import Targets
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """K problems over the same rows: all that P and D are made of, but for X.
+
+    Attributes
+    ----------
+    targets : Targets
+        What a `Dataset` keeps of y and the weights, of K problems or of one for all K.
+    loss : Loss
+    lam : ndarray of shape (K,)
+    bias : ndarray of shape (K,), or None
+        The constant column of each problem.
+    offset : ndarray of shape (K,)
+        The fixed part of each prediction, beside that of the targets.
+    radius : float
+    """
+
+    targets: Targets = field(repr=False)
+    loss: Loss
+    lam: np.ndarray
+    bias: np.ndarray | None
+    offset: np.ndarray
+    radius: float = inf
+
+    @property
+    def k(self) -> int:
+        """How many problems these are."""
+        return self.lam.size
+
+    def columns(self, d: int) -> int:
+        """The length of w, over data of d columns."""
+        return d + (self.bias is not None)
+
+    def only(self, k: int) -> Problem:
+        """Problem k alone."""
+        if self.k == 1 == self.targets.k:
+            return self
+        one = slice(k, k + 1)
+        return replace(
+            self,
+            targets=self.targets if self.targets.k == 1 else self.targets.only(k),
+            lam=self.lam[one],
+            bias=None if self.bias is None else self.bias[one],
+            offset=self.offset[one],
+        )
+
+
+def make_problem(
+    targets: Targets,
+    loss: Loss,
+    lam: Any,
+    bias: Any = None,
+    offset: Any = 0.0,
+    radius: float = inf,
+) -> Problem:
+    """Problems from checked input; numbers stand for all K of them."""
+    lam = np.atleast_1d(np.asarray(lam, np.float64))
+    k = max(targets.k, lam.size)
+
+    def spread(value: Any) -> np.ndarray:
+        return np.broadcast_to(np.asarray(value, np.float64), (k,))
+
+    return Problem(
+        targets, loss, spread(lam), None if bias is None else spread(bias), spread(offset), radius
+    )
+
+
+class Facts(NamedTuple):
+    """What plans and certificates need to know of K problems over some rows.
+
+    Facts of parts of the rows add up to those of all rows.
+    """
+
+    rows: int
+    longest_row: int  # non-zeros
+    total_weight: np.ndarray  # (K,): N
+    losses_at_zero: np.ndarray  # (K,): N P(0)
+    largest_weight: np.ndarray  # (K,)
+    largest_norm2: np.ndarray  # (K,): max ||x_i||^2
+
+    @property
+    def primal_at_zero(self) -> np.ndarray:
+        """P(0), the scale that `tol` is relative to: 1 for the hinge."""
+        return self.losses_at_zero / self.total_weight
+
+    @property
+    def radius2(self) -> np.ndarray:
+        """R^2 of the theorems: max ||x_i||^2, times what a weight multiplies the loss by."""
+        return self.largest_norm2 * (self.largest_weight * self.rows / self.total_weight) ** 2
+
+    def plus(self, other: Facts) -> Facts:
+        """The facts of the rows of both."""
+        return Facts(
+            self.rows + other.rows,
+            max(self.longest_row, other.longest_row),
+            self.total_weight + other.total_weight,
+            self.losses_at_zero + other.losses_at_zero,
+            np.maximum(self.largest_weight, other.largest_weight),
+            np.maximum(self.largest_norm2, other.largest_norm2),
+        )
+
+
+def join_facts(facts: list[Facts]) -> Facts:
+    """The facts of K problems over the same rows, from those of each."""
+    columns = zip(*(found[2:] for found in facts), strict=True)
+    return Facts(*facts[0][:2], *map(np.concatenate, columns))
+
+
+def confine(w: np.ndarray, radius: float) -> np.ndarray:
+    """The point of the ball ||w|| <= radius that is nearest to w."""
+    norm = np.linalg.norm(w) if np.isfinite(radius) else 0.0
+    return w * (radius / norm) if norm > radius else w
+
+
+def relative(loss: Loss, alpha: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """alpha / c, in the box of the loss to the last bit, and 0 where c is 0."""
+    quotient = np.divide(alpha, weight, out=np.zeros_like(weight), where=weight > 0)
+    return np.clip(quotient, loss.lower, loss.upper)
+
+
+def in_box(loss: Loss, alpha: np.ndarray, weight: np.ndarray, first: int = 0) -> np.ndarray:
+    """The nearest point of the dual's box; refused if alpha is far outside.
+
+    `first` is the number of the first of these rows.
+    """
+    inside = relative(loss, alpha, weight) * weight
+    outside = np.abs(alpha - inside) > 1e-9 * (weight + np.abs(inside))
+    if outside.any():
+        bad = int(np.flatnonzero(outside)[0])
+        raise ValueError(
+            f"alpha must lie in the dual's box, weight times [{loss.lower:g}, {loss.upper:g}],"
+            f" but alpha[{first + bad}] is {float(alpha[bad])!r}"
+        )
+    return inside

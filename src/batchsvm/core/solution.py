@@ -1,0 +1,207 @@
+"""What a fit returns: the point, its certificate, how it got there and why it stopped."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, overload
+
+import numpy as np
+
+from batchsvm.core.certificate import Certificate
+from batchsvm.core.planning import Plan
+from batchsvm.losses import Loss
+from batchsvm.methods import DualMethod, Method
+
+
+class Status(Enum):
+    """Why training stopped; each member's value is its sentence."""
+
+    CONVERGED = "the certified gap is within tol"
+    PRECISION = "the gap is below its own rounding error, so that a smaller one proves nothing"
+    MAX_EPOCHS = "max_epochs was reached before the gap was within tol"
+    DIVERGED = "the iterates grew beyond all bounds"
+    STOPPED = "the callback asked to stop"
+    INTERRUPTED = "interrupted from the keyboard; this is the best certified point until then"
+
+    @property
+    def converged(self) -> bool:
+        return self is Status.CONVERGED
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """One entry per checkpoint, as arrays; entry 0 is the starting point.
+
+    `seconds` is time spent optimising, `certify_seconds` time spent on certificates, both
+    since the start and without compiling.  `beta` is the beta in force (NaN for Pegasos),
+    `refused` the number of steps that the aggressive rule has refused so far.
+    """
+
+    iteration: np.ndarray
+    epoch: np.ndarray
+    seconds: np.ndarray
+    certify_seconds: np.ndarray
+    primal: np.ndarray
+    dual: np.ndarray
+    gap: np.ndarray
+    beta: np.ndarray
+    refused: np.ndarray
+
+    def __len__(self) -> int:
+        return self.iteration.size
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """What a callback is given.
+
+    `w` is the certified point and `iterate` the last iterate, which is the same unless
+    iterates are averaged or a mean of recent ones is better; both are read-only views, to be
+    copied by who keeps them.
+    """
+
+    iteration: int
+    epoch: float
+    seconds: float
+    certificate: Certificate
+    w: np.ndarray = field(repr=False)
+    iterate: np.ndarray = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A trained model with its certificate.
+
+    Attributes
+    ----------
+    w : ndarray of shape (d,)
+        The linear predictor.
+    alpha : ndarray of shape (n,)
+        The dual point that certifies it.
+    certificate : Certificate
+        Primal, dual and gap of (w, alpha), computed from scratch.
+    history : History
+        The certificates along the way.
+    status : Status
+        Why training stopped.
+    plan : Plan
+        sigma^2, the table of batch sizes, and the reason for the one used.
+    classes : ndarray or None
+        The two labels that stand for -1 and +1 (classification), or the only one.
+    loss, lam, method, batch_size
+        What was trained, and how.
+    """
+
+    w: np.ndarray = field(repr=False)
+    alpha: np.ndarray = field(repr=False)
+    certificate: Certificate
+    history: History = field(repr=False)
+    status: Status
+    plan: Plan = field(repr=False)
+    classes: np.ndarray | None
+    loss: Loss
+    lam: float
+    method: Method
+    batch_size: int
+
+    def __str__(self) -> str:
+        serial = self.batch_size == 1 and isinstance(self.method, DualMethod)
+        name = "serial SDCA" if serial else f"{self.method.name}, batch size {self.batch_size}"
+        return (
+            f"{name}: {self.status.value}, after"
+            f" {self.history.epoch[-1]:.4g} epochs and {self.history.seconds[-1]:.3g} s\n"
+            f"{self.certificate}"
+        )
+
+    def save(self, path: str | os.PathLike[str], y: Any = None) -> None:
+        """Write a model file (docs/model_file.md), replacing an old one at once or not at all.
+
+        With `y`, the labels of the training data, the file holds a digest of them.
+        """
+        from batchsvm.models import save
+
+        save(self, path, y)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Solution:
+        """The solution that `save` wrote; `batchsvm.load` reads every kind of model."""
+        from batchsvm.models import Model
+
+        return cls.from_model(Model.load(path))
+
+    @classmethod
+    def from_model(cls, model: Any) -> Solution:
+        """The solution that a model of one fit without an intercept came from."""
+        from batchsvm.models import solution_of_model
+
+        return solution_of_model(model)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    """<coef, x> + intercept, and the solution that certifies it.
+
+    `solution.w` is `coef`; with a penalised intercept it has one more entry, intercept/scaling.
+    """
+
+    coef: np.ndarray
+    intercept: float
+    solution: Solution
+
+
+class Solutions(Sequence[Solution]):
+    """The solutions of many problems over the same rows, in their order.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (K, d)
+    intercept : ndarray of shape (K,)
+    certificates : tuple of Certificate
+    worst : Certificate
+        The one with the largest relative gap.
+    classes : ndarray or None
+        The labels, where classes were trained one against the rest.
+    """
+
+    def __init__(self, models: Sequence[LinearModel], classes: np.ndarray | None = None) -> None:
+        self.models = tuple(models)
+        self.classes = classes
+        self.coef = np.array([model.coef for model in self.models])
+        self.intercept = np.array([model.intercept for model in self.models])
+
+    @overload
+    def __getitem__(self, k: int) -> Solution: ...
+    @overload
+    def __getitem__(self, k: slice) -> Sequence[Solution]: ...
+    def __getitem__(self, k: int | slice) -> Solution | Sequence[Solution]:
+        if isinstance(k, slice):
+            return [model.solution for model in self.models[k]]
+        return self.models[k].solution
+
+    def __len__(self) -> int:
+        return len(self.models)
+
+    @property
+    def certificates(self) -> tuple[Certificate, ...]:
+        return tuple(solution.certificate for solution in self)
+
+    @property
+    def worst(self) -> Certificate:
+        return max(self.certificates, key=lambda certificate: certificate.relative_gap)
+
+    @property
+    def names(self) -> list[str]:
+        """A word for each problem: its class, or its number."""
+        if self.classes is not None and len(self.classes) == len(self) > 1:
+            return [repr(label) for label in self.classes.tolist()]
+        return [str(k) for k in range(len(self))]
+
+    def __str__(self) -> str:
+        converged = sum(solution.status.converged for solution in self)
+        return f"{len(self)} problems, {converged} within tol; the worst: {self.worst}"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"

@@ -1,0 +1,233 @@
+"""sigma^2, the spectral norm of the data, and beta_b, what it makes of a batch size.
+
+    sigma^2 >= ||X~||^2 / n        eq. (sigma_sq), X~ being X with rows of unit norm
+    beta_b   = 1 + (b - 1)(n sigma^2 - 1)/(n - 1)                       eq. (betab)
+
+1/sigma^2 is roughly the number of rows that a batch may hold before its rows get in each
+other's way, and b / beta_b is the speed-up that a batch of b can bring.  Rows of unit norm
+give sigma^2 between 1/n (orthogonal rows) and 1 (all rows on one line).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf, isinf, log, nan, sqrt
+from numbers import Real
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+
+from batchsvm.core.vectors import inner, norm
+
+if TYPE_CHECKING:
+    from batchsvm.engines.protocol import Dataset
+
+SIGMA2_METHODS = ("auto", "exact", "lanczos", "sample", "crude", "estimate")
+MAX_EXACT_SIDE = 256  # rows or columns: up to here the Gram matrix is formed and solved
+MAX_QUICK_PRODUCTS = 10**7  # multiplications that take no longer than an estimate
+LANCZOS_STEPS = 16
+SAMPLED_ROWS = 4096
+ESTIMATE_ROWS, ESTIMATE_STEPS = 128, 6
+FAILURE_PROBABILITY = 1e-3
+
+
+class Sigma2(float):
+    """sigma^2, or an upper bound on it: a number that knows where it comes from.
+
+    Attributes
+    ----------
+    how : str
+        In words, how it was found.
+    failure_probability : float
+        How likely it is to be no upper bound: 0 for the exact and the crude one, NaN
+        (unknown) for an estimate.
+    """
+
+    how: str
+    failure_probability: float
+
+    def __new__(cls, value: float, how: str, failure_probability: float = 0.0) -> Sigma2:
+        self = super().__new__(cls, value)
+        self.how = how
+        self.failure_probability = failure_probability
+        return self
+
+    def __getnewargs__(self) -> tuple[float, str, float]:  # type: ignore[override]
+        return float(self), self.how, self.failure_probability
+
+
+def beta_b(b: float, n: int, sigma2: float) -> float:
+    """beta_b of eq. (betab), between 1 and b.
+
+    For an infinite population, drawn from with replacement, it is 1 + (b - 1) sigma^2
+    (Section 6): pass n = numpy.inf.
+
+    >>> beta_b(1, 1000, 0.05)
+    1.0
+    >>> round(beta_b(20, 1000, 0.05), 3)
+    1.932
+    """
+    if not (isinstance(b, Real) and 1 <= b <= n):
+        raise ValueError(f"b must be between 1 and n = {n}, not {b!r}")
+    if not (isinstance(sigma2, Real) and 0 <= sigma2 <= 1 + 1e-9):
+        raise ValueError(f"sigma2 must be between 0 and 1, not {sigma2!r}")
+    if isinf(n):
+        return float(1.0 + (b - 1) * sigma2)
+    if n == 1:
+        return 1.0
+    # Rows of norm zero can push n sigma^2 below 1, the least it is for rows of norm one.
+    return float(1.0 + (b - 1) * max(n * sigma2 - 1.0, 0.0) / (n - 1))
+
+
+@dataclass(frozen=True)
+class Question:
+    """Which sigma^2 of a data set is asked for.
+
+    "exact"     the largest eigenvalue of the Gram matrix
+    "lanczos"   an upper bound by random-start Lanczos, one pass over the data per step
+    "sample"    an upper bound from some rows only
+    "crude"     ||X~||^2 <= (largest column sum)(largest row sum), both of |X~|
+    "estimate"  a quick look at a few rows, and no bound
+    "auto"      "exact" where that is cheap, else "lanczos"
+    """
+
+    how: str = "auto"
+    normalize: bool = True  # scale the rows to norm 1
+    bias: float | None = None  # of the constant column that the rows have beside X
+    sampled_rows: int = SAMPLED_ROWS
+    failure_probability: float = FAILURE_PROBABILITY
+    seed: int = 0
+
+
+def measure_sigma2(data: Dataset, question: Question) -> Sigma2:
+    """sigma^2 of the rows of a data set, measured once."""
+    if question not in data.memo:
+        data.memo[question] = _measure(data, question)
+    return data.memo[question]
+
+
+def _measure(data: Dataset, question: Question) -> Sigma2:
+    n, p = data.n, data.d + (question.bias is not None)
+    rng = np.random.default_rng(question.seed)
+    how = question.how
+    if how == "auto" or (how == "sample" and question.sampled_rows >= n):
+        how = "exact" if min(n, p) <= MAX_EXACT_SIDE else "lanczos"
+    if how == "estimate" and n * min(n, p) ** 2 <= MAX_QUICK_PRODUCTS:
+        how = "exact"
+    if how == "exact":
+        found = Sigma2(_largest_eigenvalue(data, question) / n, "exact")
+    elif how == "lanczos":
+        found = _lanczos_bound(data, question, rng)
+    elif how == "sample":
+        found = _sample_bound(data, question, rng)
+    elif how == "estimate":
+        found = _estimate(data, question, rng)
+    else:
+        columns, widest = data.absolute_sums(question.normalize, question.bias)
+        bound = float(widest * columns.max()) / n
+        found = Sigma2(bound, "crude bound by row and column sums")
+    if found < 1.0 / n:  # only where rows are shorter than 1
+        return Sigma2(1.0 / n, "1/n, the least for rows of unit norm")
+    return Sigma2(min(found, 1.0), found.how, found.failure_probability)
+
+
+def _largest_eigenvalue(data: Dataset, question: Question) -> float:
+    """Of X~X~' for few rows, else of X~'X~."""
+    p = data.d + (question.bias is not None)
+    if data.n > p:
+        gram = data.gram_times(np.eye(p), question.normalize, question.bias)
+    else:
+        gram = _gram_of_sample(data, question, np.arange(data.n))
+    return float(np.linalg.eigvalsh(gram)[-1])
+
+
+def _gram_of_sample(data: Dataset, question: Question, rows: np.ndarray) -> np.ndarray:
+    """X~X~' over a few rows."""
+    sample = data.sample(rows)
+    sparse = scipy.sparse.issparse(sample)
+    gram = (sample @ sample.T).toarray() if sparse else sample @ sample.T
+    if question.bias is not None:
+        gram = gram + question.bias**2
+    if question.normalize:
+        norms = np.sqrt(np.diag(gram))
+        scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+        gram = gram * np.outer(scale, scale)
+    return gram
+
+
+def _lanczos(
+    data: Dataset, question: Question, steps: int, rng: np.random.Generator
+) -> tuple[float, int]:
+    """The largest Ritz value of X~'X~, and the passes made.
+
+    Fewer passes than `steps`: the Krylov space is exhausted, and the value is exact.
+    """
+    size = data.d + (question.bias is not None)
+    v, previous = rng.standard_normal(size), np.zeros(size)
+    v /= norm(v)
+    diagonal: list[float] = []
+    off = [0.0]
+    for _ in range(min(steps, size)):
+        u = data.gram_times(v[:, np.newaxis], question.normalize, question.bias)[:, 0].copy()
+        diagonal.append(inner(u, v))
+        u -= diagonal[-1] * v + off[-1] * previous
+        off.append(norm(u))
+        if off[-1] <= 1e-12 * max(diagonal):
+            break
+        previous, v = v, u / off[-1]
+    passes = len(diagonal)
+    return float(scipy.linalg.eigvalsh_tridiagonal(diagonal, off[1:passes])[-1]), passes
+
+
+def _lanczos_bound(data: Dataset, question: Question, rng: np.random.Generator) -> Sigma2:
+    """Lanczos with the bound of Kuczynski and Wozniakowski (1992, Theorem 4.2).
+
+    From a start drawn uniformly from the sphere of R^m, the largest Ritz value after k
+    steps is below (1 - eps) times the largest eigenvalue with probability at most
+    1.648 sqrt(m) exp(-sqrt(eps)(2k - 1)), whatever the spectrum is.
+    """
+    n, m, chance = data.n, data.d + (question.bias is not None), question.failure_probability
+    ritz, passes = _lanczos(data, question, LANCZOS_STEPS, rng)
+    if passes < LANCZOS_STEPS:
+        return Sigma2(ritz / n, f"Lanczos, complete after {passes} passes", chance)
+    eps = (log(1.648 * sqrt(m) / chance) / (2 * passes - 1)) ** 2
+    bound = ritz / n / (1 - eps) if eps < 1 else inf
+    return Sigma2(bound, f"Lanczos, {passes} passes", chance)
+
+
+def _sample_bound(data: Dataset, question: Question, rng: np.random.Generator) -> Sigma2:
+    """From m rows drawn without replacement, with a bound that does not depend on d.
+
+    For u the leading eigenvector, <x~_i, u>^2 lies in [0, 1] and has mean sigma^2; by
+    Chernoff's bound the mean over the sample is below sigma^2 - c sigma with probability
+    at most exp(-m c^2 / 2), and the sample's own largest eigenvalue is not below that mean.
+    """
+    half, m = question.failure_probability / 2, question.sampled_rows
+    order = np.sort(rng.choice(data.n, m, replace=False))
+    again = replace(question, how="auto", failure_probability=half, seed=int(rng.integers(2**62)))
+    with data.subset(order) as sample:
+        inside = measure_sigma2(sample, again)
+    c = sqrt(2 * log(1 / half) / m)
+    root = (c + sqrt(c * c + 4 * inside)) / 2
+    return Sigma2(root * root, f"sample of {m} rows", question.failure_probability)
+
+
+def _estimate(data: Dataset, question: Question, rng: np.random.Generator) -> Sigma2:
+    """From the largest Ritz value over a few rows: mostly close, never sure.
+
+    A row's product with itself weighs more among few rows than among many; with others it
+    weighs the same, (m s - 1)/(m - 1) for m rows with sigma^2 = s, as in beta_b.
+    """
+    n, few = data.n, min(ESTIMATE_ROWS, data.n)
+    gram = _gram_of_sample(data, question, np.sort(rng.choice(n, few, replace=False)))
+    v, largest = rng.standard_normal(few), 1.0
+    for _ in range(ESTIMATE_STEPS):
+        if (length := norm(v)) == 0.0:  # these rows are all zero
+            break
+        v = v / length
+        u = np.einsum("ij,j->i", gram, v)
+        largest, v = inner(u, v), u
+    others = max(largest - 1.0, 0.0) / max(few - 1, 1)
+    return Sigma2((1.0 + (n - 1) * others) / n, f"estimate from {few} rows", nan)

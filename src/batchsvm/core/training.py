@@ -1,0 +1,139 @@
+"""Training K problems on placed data: choose how, run the loop, return solutions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from batchsvm.core import checks
+from batchsvm.core.layout import (
+    Schedule,
+    Workload,
+    keeps_recent_mean,
+    lay_out,
+    lay_out_as_asked,
+    workload_of,
+)
+from batchsvm.core.loop import Loop
+from batchsvm.core.options import FitOptions
+from batchsvm.core.parallel import StopFlag
+from batchsvm.core.planning import Plan, make_plan
+from batchsvm.core.problem import Facts, Problem
+from batchsvm.core.solution import Solution
+from batchsvm.core.spectral import Question, Sigma2, beta_b, measure_sigma2
+from batchsvm.methods import Blocks, DualMethod, Guarded, Method
+
+if TYPE_CHECKING:
+    from batchsvm.engines.protocol import Dataset
+
+MAX_UNIT_NORM = 1 + 1e-4  # text files round
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where training starts."""
+
+    seed: int
+    alpha: np.ndarray | None = None  # (n, K)
+
+
+def train(
+    data: Dataset,
+    problem: Problem,
+    options: FitOptions,
+    start: Start,
+    stop: StopFlag | None = None,
+) -> list[Solution]:
+    """Train up to `data.problems_at_once` problems; problem k has the seed + k."""
+    if options.batch_size != "auto":
+        words = f"'auto' or an integer from 1 to n = {data.n}"
+        checks.whole("batch_size", options.batch_size, 1, data.n, words)
+    trainer = data.trainer(problem)
+    dual = None if start.alpha is None else data.dual(problem, start.alpha)
+    work = workload_of(data, problem)
+    method, plan = _settle(data, problem, trainer.facts, options, start.seed)
+    trainer.start(_schedule(work, method, plan, options, start.seed), dual)
+    loop = Loop(data, problem, trainer, plan.batch_size, options)
+    loop.train(dual is not None, stop or StopFlag())
+    W, best = trainer.best()
+    alpha = best.fetch()
+    solutions = []
+    for k in range(problem.k):
+        certificate, status = loop.best[k], loop.statuses[k]
+        assert certificate is not None
+        assert status is not None
+        lam = float(problem.lam[k])
+        solutions.append(
+            Solution(
+                W[:, k], alpha[:, k], certificate, loop.history(k), status,
+                plan if k == 0 else replace(plan, lam=lam), None, problem.loss, lam, method,
+                plan.batch_size,
+            )
+        )  # fmt: skip
+    return solutions
+
+
+def _schedule(
+    work: Workload, method: Method, plan: Plan, options: FitOptions, seed: int
+) -> Schedule:
+    open_choice = options.method is None and options.batch_size == "auto"
+    b = plan.batch_size
+    return Schedule(
+        method=method,
+        batch_size=b,
+        workers=plan.workers,
+        beta_b=beta_b(b, plan.n, plan.sigma2),
+        averaging=options.averaging,
+        recent_mean=open_choice and keeps_recent_mean(work, b, method),
+        seed=seed,
+    )
+
+
+def sigma2_for(data: Dataset, problem: Problem, question: Question, known: float | None) -> Sigma2:
+    """sigma^2 of the rows with the bias of the first problem, if it is not known already."""
+    if known is not None:
+        return known if isinstance(known, Sigma2) else Sigma2(known, "given")
+    bias = None if problem.bias is None else float(problem.bias[0])
+    return measure_sigma2(data, replace(question, bias=bias))
+
+
+def _settle(
+    data: Dataset, problem: Problem, facts: Facts, options: FitOptions, seed: int
+) -> tuple[Method, Plan]:
+    """Put a method and a batch size in the place of "auto"."""
+    work, tol = workload_of(data, problem), options.tol
+    quick = Question("estimate", seed=seed)
+    if options.method is None and options.batch_size == "auto":
+        found = sigma2_for(data, problem, quick, None)
+        lam_n = float(problem.lam[0]) * float(facts.total_weight[0])
+        layout = lay_out(work, options.averaging is not None, found, lam_n)
+        return layout.method, make_plan(problem, facts, work.columns, tol, found, layout)
+    layout = lay_out_as_asked(work, options.method, options.batch_size)
+    method = layout.method
+    serial = layout.batch_size == 1
+    known = method.sigma2
+    if isinstance(method, DualMethod) and method.step == "literal":
+        refuse_long_rows(facts, 'step="general"')
+        if known is None and not serial:  # the paper's own sigma^2, of the rows as they are
+            known = sigma2_for(data, problem, Question(normalize=False, seed=seed), None)
+    # On one thread, guarded and in blocks nothing depends on sigma^2 but the plan.
+    careless = serial or isinstance(method, Guarded | Blocks)
+    found = sigma2_for(data, problem, quick if careless else Question(seed=seed), known)
+    plan = make_plan(problem, facts, work.columns, tol, found, layout)
+    if isinstance(method, DualMethod) and method.sampling == "replacement" and plan.batch_size > 1:
+        raise ValueError(
+            'sampling must be "permutation" or "subsets" for a dual method with batch_size > 1,'
+            f' not "replacement": a row twice in a batch of {plan.batch_size} can leave its box'
+        )
+    return method, plan
+
+
+def refuse_long_rows(facts: Facts, remedy: str) -> None:
+    longest = float(np.sqrt(facts.largest_norm2.max()))
+    if longest > MAX_UNIT_NORM:
+        raise ValueError(
+            f"X must have rows of norm at most 1 here, but the longest has {longest:.6g};"
+            f" divide X by it, or use {remedy}"
+        )

@@ -1,0 +1,42 @@
+"""Thresholds at which the library does one thing rather than another, with their units.
+
+None of them changes what is certified; they decide how fast it is.  The values are where the
+ways were seen to cross in trials on two cores.  Tests pass a `Tuning` of their own to `place`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The thresholds of one placed data set."""
+
+    # Passes over all rows.
+    min_parallel_nonzeros: int = 2**22  # a pass over fewer is nearly over when a thread begins
+    max_exchanged_columns: int = 4096  # so few that each worker can have a vector of them
+    max_block_rows: int = 32768  # rows at a time, in passes that need work space per row
+    # Kernels.
+    max_call_nonzeros: int = 2**25  # visited by one call: Python hears Ctrl-C only between calls
+    # Threads within a fit (core/layout.py).
+    min_worker_nonzeros: float = 12  # of a mean row in a worker's columns, or waiting takes over
+    min_pair_nonzeros: float = 128  # of a mean row, or two threads gain less than they risk
+    min_shared_batch_nonzeros: float = 2**13  # so much work that waiting does not count
+    batch_rows_per_worker: int = 16  # more would spare little more waiting
+    min_batch_rows_per_worker: int = 4
+    max_block_columns: int = 512  # so few that exchanging w costs less than some rows
+    default_rows_per_block: int = 16  # between two exchanges, where blocks are asked for
+    min_rows_per_block: int = 8  # else: with fewer the exchange takes over
+    max_rows_per_block: int = 32
+    # Steps that blocks may take unaware of each other, times lam N/sigma^2: each of them moves
+    # the responses of others by at most sigma^2/(lam N) in the mean.
+    unaware_steps: float = 4.0
+    # Visit order (engines/visit_order.py).
+    max_group_bytes: float = 8192  # neighbours are worth keeping together up to so many bytes
+    max_group_rows: int = 8  # and up to so many rows
+    window_bytes: float = 2**17  # a part of a core's own cache
+    min_grouped_bytes: float = 2**20  # data below are near wherever they lie
+
+
+DEFAULT_TUNING = Tuning()

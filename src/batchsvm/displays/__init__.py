@@ -1,0 +1,10 @@
+"""What is shown: plots in scikit-learn's manner, and the report page about a model."""
+
+from batchsvm.displays.plots import (
+    ConvergenceDisplay,
+    ScheduleDisplay,
+    SpeedupDisplay,
+    on_paper,
+)
+
+__all__ = ["ConvergenceDisplay", "ScheduleDisplay", "SpeedupDisplay", "on_paper"]

@@ -1,0 +1,118 @@
+"""One problem bound to rows on this host: what kernels read of an example, and passes over all.
+
+It is shared by the engines whose rows are on this host; each brings its own norms and passes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from batchsvm.core.certificate import Sums
+from batchsvm.core.problem import Facts, Problem, confine, relative
+from batchsvm.engines.targets import HostTargets
+
+# What a kernel reads of an example, side by side in memory: half a cache line.
+EXAMPLE = np.dtype(
+    [
+        ("alpha", np.float64),  # of the method at work, relative to the weight: alpha_i / c_i
+        ("norm2", np.float64),  # ||x_i||^2
+        ("signed_weight", np.float64),  # s_i c_i
+        ("offset", np.float64),  # o_i
+    ]
+)
+
+AlphaOf = Callable[[int, int], np.ndarray]  # a block of alpha, from start to stop
+OnResponses = Callable[[int, np.ndarray], object]  # is given the responses of a block from start
+
+
+class BoundProblem(ABC):
+    """One problem (K = 1), and one record per row."""
+
+    facts: Facts
+
+    def __init__(self, problem: Problem, n: int, d: int) -> None:
+        self.problem, self.loss, self.radius = problem, problem.loss, problem.radius
+        self.n, self.d = n, problem.columns(d)
+        self.lam = float(problem.lam[0])
+        self.bias = None if problem.bias is None else float(problem.bias[0])
+        targets = problem.targets
+        assert isinstance(targets, HostTargets)
+        self.targets = targets
+        self.weighted = targets.sample_weight is not None
+        self.total_weight = targets.total_weight
+        self.examples = np.empty(n, EXAMPLE)
+
+    @abstractmethod
+    def over_blocks(self, work: Callable[[int, int], Any]) -> list[Any]:
+        """work(start, stop) for each block of rows; the results in order."""
+
+    @abstractmethod
+    def combine(self, coefficients: AlphaOf) -> np.ndarray:
+        """sum_i c_i x_i; `coefficients(start, stop)` gives a block of c."""
+
+    @abstractmethod
+    def products(self, w: np.ndarray) -> np.ndarray:
+        """<x_i, w> of every row."""
+
+    @abstractmethod
+    def dense(self, start: int, stop: int) -> np.ndarray:
+        """A block of rows as a dense float64 array."""
+
+    @abstractmethod
+    def sums(self, w: np.ndarray, alpha_of: AlphaOf, show: OnResponses | None = None) -> Sums:
+        """A full pass at (w, alpha)."""
+
+    def fill(self, start: int, stop: int) -> None:
+        """The records of a block of rows, but for their norms."""
+        part, y = self.examples[start:stop], self.targets.values(start, stop)
+        weights, offsets = self.targets.weights(start, stop), self.targets.offsets(start, stop)
+        classification = self.loss.task == "classification"
+        signs = y if classification else 1.0
+        part["alpha"] = 0.0
+        part["signed_weight"] = signs if weights is None else np.copysign(weights, signs)
+        part["offset"] = 0.0 if classification else y
+        constant = float(self.problem.offset[0])
+        if offsets is not None:  # a_i = s_i (<w, x_i> + offset_i) - o_i
+            part["offset"] -= self.signs(start, stop) * offsets
+        if constant:
+            part["offset"] -= self.signs(start, stop) * constant
+
+    def weights(self, start: int, stop: int) -> np.ndarray:
+        return np.abs(self.examples["signed_weight"][start:stop])
+
+    def signs(self, start: int, stop: int) -> np.ndarray:
+        return np.copysign(1.0, self.examples["signed_weight"][start:stop])
+
+    def responses(self, w: np.ndarray) -> np.ndarray:
+        """a_i of every row."""
+        return self.signs(0, self.n) * self.products(w) - self.examples["offset"]
+
+    def curvatures(self, w: np.ndarray) -> np.ndarray:
+        """c_i phi''(a_i) of every row."""
+        return self.weights(0, self.n) * self.loss.second_derivative(self.responses(w))
+
+    def set_alpha(self, alpha: np.ndarray) -> None:
+        """Start from this alpha."""
+
+        def fill(start: int, stop: int) -> None:
+            weight = self.weights(start, stop)
+            self.examples["alpha"][start:stop] = relative(self.loss, alpha[start:stop], weight)
+
+        self.over_blocks(fill)
+
+    def confine(self, w: np.ndarray) -> np.ndarray:
+        return confine(w, self.radius)
+
+    def combination(self, alpha_of: AlphaOf) -> np.ndarray:
+        """sum_i alpha_i s_i x_i, from scratch."""
+        return self.combine(lambda start, stop: alpha_of(start, stop) * self.signs(start, stop))
+
+    def w_of_alpha(self, alpha_of: AlphaOf) -> np.ndarray:
+        """w(alpha), from scratch."""
+        w = self.combination(alpha_of)
+        w /= self.lam * self.total_weight
+        return w

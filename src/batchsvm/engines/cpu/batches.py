@@ -1,0 +1,221 @@
+"""Kernels of the dual methods: a whole chunk of iterations in one call.
+
+Nothing in an iteration costs O(d) on sparse data, and nothing is allocated: kernels are
+given the room they need.  What an iteration does is said in `methods/sdca.py`.
+
+A kernel is run by all workers at once.  Each computes, for every row of the
+batch, the part of <x_i, w> that lies in its own columns; then all wait; then each takes
+the steps of the rows that are its own; all wait again; and each adds the batch to its own
+columns of w.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from batchsvm.compiled import Kernel
+from batchsvm.engines.screening import GAP, KEPT, PROMISE, RISE, SEEN, VIOLATION
+from batchsvm.methods import next_beta
+
+
+@Kernel
+def screen_rows(dual, screening, keep, beta, start, responses):
+    """Keep those rows, from `start` on, that would move at these responses, or if they were off
+    by the slack."""
+    slack = screening.slack(0.0, np.inf)  # infinite while no row has been left out
+    for k in range(responses.size):
+        keep[k] = not dual.stays(start + k, responses[k], beta, slack)
+
+
+@Kernel
+def sdca_fixed_beta(dual, batch_worker, w, visits, rule, budget):
+    """Naive, guarded and safe SDCA.
+
+    Returns the iterations done, whether that was because a full pass is due, and beta.
+    """
+    worker, rows, batch = batch_worker.worker, batch_worker.rows, batch_worker.batch
+    sampler, screening, averaging = visits.sampler, visits.screening, visits.averaging
+    beta, guards = rule.beta, rule.guards
+    examples, order = dual.examples, sampler.order
+    b, me = sampler.batch_size, worker.rank
+    first, last = worker.portion(examples.size)  # the rows that are this worker's own
+    start, visited = sampler.position[0], sampler.visited[0]
+    seen, gap = screening.sums[me, SEEN], screening.sums[me, GAP]
+    violation, rise = screening.sums[me, VIOLATION], screening.sums[me, RISE]
+    promise, kept = screening.sums[me, PROMISE], screening.sums[me, KEPT]
+    batch.totals[me, 0], batch.totals[me, 1] = seen, violation
+    done, reached = 0, False
+    worker.wait()
+    while done < budget.iterations and not reached:
+        slack = batch.slack_of(screening)  # of all rows seen before this batch
+        start = sampler.renew(worker, start)
+        if me == 0:
+            averaging.observe(1.0)
+        batch.multiply(worker, rows, examples, order, start, w)
+        worker.wait()
+        count = 0
+        for k in range(b):
+            i = order[start + k]
+            if not first <= i < last:
+                continue
+            a = dual.response(i, batch.product(k))
+            alpha, new = examples[i].alpha, dual.step(i, a, beta)
+            change = new - alpha
+            seen += 1.0
+            gap += dual.gap_of(i, a)
+            violation += abs(change) * dual.curvature(i, beta)
+            if screening.skips:
+                keeps = change != 0.0 or not dual.stays(i, a, beta, slack)
+                sampler.visits.keep[i] = keeps
+                kept += keeps
+            if change != 0.0:
+                if guards:
+                    gain = dual.loss.conjugate(alpha) - dual.loss.conjugate(new)
+                    rise += dual.weight_of(i) * (gain + change * examples[i].offset)
+                    promise += dual.gain(i, new, a)
+                examples[i].alpha = new
+                averaging.note(i, change)
+                batch.rows[me, count] = i
+                batch.coefficients[me, count] = dual.unit * examples[i].signed_weight * change
+                count += 1
+        batch.counts[me, 0] = count
+        batch.totals[me, 0], batch.totals[me, 1] = seen, violation
+        worker.wait()
+        for other in range(worker.count):
+            for k in range(batch.counts[other, 0]):
+                i, c = batch.rows[other, k], batch.coefficients[other, k]
+                if guards:  # N D has a term -||w||^2 lam N/2
+                    rise -= 0.5 / dual.unit * rows.add_norm2(i, c, w)
+                else:
+                    rows.add(i, c, w)
+        done += 1
+        start += b
+        visited += b
+        if sampler.epoch_is_over(start, visited):
+            screening.store(me, seen, gap, violation, kept)
+            screening.sums[me, RISE], screening.sums[me, PROMISE] = rise, promise
+            seen, gap, violation, rise, promise, kept = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+            worker.wait()
+            if me == 0:
+                batch.due[0] = screening.end_epoch(budget.target, sampler.active_rows() - start)
+            worker.wait()
+            visited = 0
+            start = order.size  # a shuffle is due
+            if guards:  # beta_b is at most b, whatever the data
+                beta = next_beta(beta, screening.kept_promise(), float(b))
+            reached = batch.due[0]
+    screening.store(me, seen, gap, violation, kept)
+    screening.sums[me, RISE], screening.sums[me, PROMISE] = rise, promise
+    if me == 0:
+        sampler.position[0] = start
+        sampler.visited[0] = visited
+    return done, reached, beta
+
+
+@Kernel
+def sdca_aggressive(dual, batch_worker, w, delta, visits, rule, budget):
+    """Algorithm 2; `delta` is a zero vector as long as w, and is left zero.
+
+    Returns as `sdca_fixed_beta`, and the number of refused steps.
+    """
+    worker, rows, batch = batch_worker.worker, batch_worker.rows, batch_worker.batch
+    sampler, screening, averaging = visits.sampler, visits.screening, visits.averaging
+    beta, beta_b, gamma, rounds = rule.beta, rule.beta_b, rule.gamma, rule.rounds
+    examples, loss, order = dual.examples, dual.loss, sampler.order
+    b, me = sampler.batch_size, worker.rank
+    first, last = worker.portion(examples.size)
+    start, visited = sampler.position[0], sampler.visited[0]
+    seen, gap, violation = (
+        screening.sums[me, SEEN],
+        screening.sums[me, GAP],
+        screening.sums[me, VIOLATION],
+    )
+    refused, done, reached = 0, 0, False
+    while done < budget.iterations and not reached:
+        start = sampler.renew(worker, start)
+        batch.multiply(worker, rows, examples, order, start, w)
+        worker.wait()
+        if me == 0:
+            averaging.observe(1.0)
+        count, zeta = 0, 0.0
+        for k in range(b):  # the tentative step
+            i = order[start + k]
+            if not first <= i < last:
+                continue
+            a = dual.response(i, batch.product(k))
+            new = dual.step(i, a, beta)
+            change = new - examples[i].alpha
+            seen += 1.0
+            gap += dual.gap_of(i, a)
+            violation += abs(change) * dual.curvature(i, beta)
+            batch.rows[me, count] = i
+            batch.responses[me, count] = a
+            batch.new[me, count] = new
+            batch.moved[me, count] = change != 0.0
+            batch.coefficients[me, count] = examples[i].signed_weight * change
+            count += 1
+            change *= dual.weight_of(i)
+            zeta += max(examples[i].norm2, dual.least_norm2) * change * change
+        batch.counts[me, 0] = count
+        norm2, gain, rho = 0.0, 0.0, beta  # norm2: of this worker's columns of Delta
+        for turn in range(rounds + 1):
+            batch.totals[me, 0], batch.totals[me, 1] = zeta, gain
+            worker.wait()
+            for other in range(worker.count):
+                for k in range(batch.counts[other, 0]):
+                    c = batch.coefficients[other, k]
+                    if c != 0.0:
+                        norm2 += rows.add_norm2(batch.rows[other, k], c, delta)
+            batch.totals[me, 2] = norm2
+            worker.wait()
+            all_zeta, all_gain, all_norm2 = 0.0, 0.0, 0.0
+            for other in range(worker.count):
+                all_zeta += batch.totals[other, 0]
+                all_gain += batch.totals[other, 1]
+                all_norm2 += batch.totals[other, 2]
+            if turn == rounds:
+                break
+            rho = min(max(all_norm2 / all_zeta, 1.0), beta_b) if all_zeta > 0.0 else beta
+            zeta, gain = 0.0, 0.0
+            for k in range(count):
+                i, a, tentative = batch.rows[me, k], batch.responses[me, k], batch.new[me, k]
+                alpha, best = examples[i].alpha, dual.step(i, a, rho)
+                batch.coefficients[me, k] = examples[i].signed_weight * (best - tentative)
+                batch.moved[me, k] |= best != tentative
+                batch.new[me, k] = best
+                change = dual.weight_of(i) * (best - alpha)
+                if change != 0.0:
+                    zeta += max(examples[i].norm2, dual.least_norm2) * change * change
+                    lower = loss.conjugate(alpha) - loss.conjugate(best) - (best - alpha) * a
+                    gain += dual.weight_of(i) * lower
+            worker.wait()  # all have read the totals before they are written again
+        # N (D(alpha + delta) - D(alpha)), by eq. (Ddelta)
+        accepted = all_gain - 0.5 * dual.unit * all_norm2 > 0.0
+        refused += all_zeta > 0.0 and not accepted
+        beta = beta**gamma * rho ** (1.0 - gamma)
+        for other in range(worker.count):
+            for k in range(batch.counts[other, 0]):
+                if batch.moved[other, k]:
+                    rows.flush(batch.rows[other, k], dual.unit if accepted else 0.0, delta, w)
+        if accepted:
+            for k in range(count):
+                i = batch.rows[me, k]
+                averaging.note(i, batch.new[me, k] - examples[i].alpha)
+                examples[i].alpha = batch.new[me, k]
+        done += 1
+        start += b
+        visited += b
+        if sampler.epoch_is_over(start, visited):
+            screening.store(me, seen, gap, violation, 0.0)
+            seen, gap, violation = 0.0, 0.0, 0.0
+            worker.wait()
+            if me == 0:
+                batch.due[0] = screening.end_epoch(budget.target, 0)
+            worker.wait()
+            visited = 0
+            reached = batch.due[0]
+    screening.store(me, seen, gap, violation, 0.0)
+    if me == 0:
+        sampler.position[0] = start
+        sampler.visited[0] = visited
+    return done, reached, beta, refused

@@ -1,0 +1,150 @@
+"""One problem bound to the rows of a placed data set, with compiled passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import fsum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batchsvm.core.certificate import SUM_COUNT, Sums
+from batchsvm.core.problem import Facts, Problem
+from batchsvm.core.vectors import CHUNK
+from batchsvm.engines.bound import AlphaOf, BoundProblem, OnResponses
+from batchsvm.engines.cpu.column_slices import ColumnSlice, with_bias
+from batchsvm.engines.cpu.passes import example_facts, point_sums
+from batchsvm.engines.cpu.rows import Biased, Rows, add_rows, densify, products, some_norms2
+from batchsvm.engines.cpu.structs import DualProblem
+from batchsvm.engines.cpu.workers import Worker
+
+if TYPE_CHECKING:
+    from batchsvm.engines.cpu.dataset import CpuDataset
+
+
+class CpuProblem(BoundProblem):
+    """One problem (K = 1) and the rows, with the constant column if it has a bias."""
+
+    rows: Rows
+
+    def __init__(self, data: CpuDataset, problem: Problem) -> None:
+        super().__init__(problem, data.n, data.d)
+        self.data, self.rows = data, data.rows
+        if self.bias is not None:
+            self.rows = Biased(data.rows, data.d, self.bias)
+        self._norms2 = data.norms2 if data.keeps_norms else None
+        self.over_blocks(self._fill)
+        self.facts = self._find_facts()
+
+    def _fill(self, start: int, stop: int) -> None:
+        self.fill(start, stop)
+        norms2 = self.examples["norm2"][start:stop]
+        if self._norms2 is not None:
+            norms2[:] = self._norms2[start:stop]
+            if self.bias is not None:
+                norms2 += self.bias * self.bias
+        else:
+            some_norms2(self.rows, start, norms2)
+
+    def _find_facts(self) -> Facts:
+        losses, weights, norms2 = zip(
+            *self.over_blocks(
+                lambda start, stop: example_facts(self.examples, self.loss, start, stop)
+            ),
+            strict=True,
+        )
+        if not max(norms2) < np.inf:
+            self.data.refuse_infinite(self.examples["norm2"])
+        longest = self.data.longest_row + (self.bias is not None)
+        return Facts(
+            self.n, longest, np.array([self.total_weight]), np.array([fsum(losses)]),
+            np.array([max(weights)]), np.array([max(norms2)]),
+        )  # fmt: skip
+
+    def as_struct(self, least_norm2: float = 0.0) -> DualProblem:
+        """The problem as kernels see it."""
+        loss = self.loss
+        unit = 1.0 / (self.lam * self.total_weight)
+        bounds = float(loss.lower), float(loss.upper)
+        return DualProblem(self.examples, loss, *bounds, unit, least_norm2)
+
+    def over_blocks(self, work: Callable[[int, int], Any]) -> list[Any]:
+        return self.data.over_blocks(work)
+
+    def column_slices(self, size: int) -> list[ColumnSlice]:
+        """The rows in a slice for each of so many workers."""
+        slices = self.data.column_slices(size)
+        if size > 1 and isinstance(self.rows, Biased):
+            return with_bias(slices, self.rows)
+        return [self.rows] if size == 1 else slices
+
+    def combine(self, coefficients: AlphaOf) -> np.ndarray:
+        data, pool = self.data, self.data.pass_pool
+        if self.d <= data.tuning.max_exchanged_columns:  # each worker its rows, to its own vector
+            return np.sum(pool.run(lambda worker: self._add_own(worker, coefficients)), axis=0)
+        v = np.zeros(self.d)
+        workers = pool.size if data.sliceable else 1
+        if workers == 1:
+            for start, stop in data.blocks():
+                add_rows(self.rows, start, coefficients(start, stop), v)
+            return v
+        c = np.empty(self.n)
+
+        def fill(start: int, stop: int) -> None:
+            c[start:stop] = coefficients(start, stop)
+
+        self.over_blocks(fill)  # by rows; then each worker to its columns
+        slices = self.column_slices(workers)
+        pool.run(lambda worker: add_rows(slices[worker.rank], 0, c, v))
+        return v
+
+    def _add_own(self, worker: Worker, coefficients: AlphaOf) -> np.ndarray:
+        v = np.zeros(self.d)
+        for start, stop in self.data.blocks()[worker.rank :: worker.count]:
+            add_rows(self.rows, start, coefficients(start, stop), v)
+        return v
+
+    def products(self, w: np.ndarray) -> np.ndarray:
+        out = np.empty(self.n)
+        self.over_blocks(lambda start, stop: products(self.rows, start, w, out[start:stop]))
+        return out
+
+    def dense(self, start: int, stop: int) -> np.ndarray:
+        out = np.zeros((stop - start, self.d))
+        densify(self.rows, start, out)
+        return out
+
+    def sums(self, w: np.ndarray, alpha_of: AlphaOf, show: OnResponses | None = None) -> Sums:
+        dual = self.as_struct()
+
+        def block(start: int, stop: int) -> np.ndarray:
+            return self._block_sums(dual, (start, stop), w, alpha_of, show)
+
+        values = np.array(self.over_blocks(block)).sum(axis=0)
+        depth = CHUNK + self.data.tuning.max_block_rows // CHUNK
+        return Sums(values[:, np.newaxis], self.facts, depth)
+
+    def _block_sums(
+        self,
+        dual: DualProblem,
+        block: tuple[int, int],
+        w: np.ndarray,
+        alpha_of: AlphaOf,
+        show: OnResponses | None,
+    ) -> np.ndarray:
+        start, stop = block
+        out, alpha = np.zeros(SUM_COUNT), np.ascontiguousarray(alpha_of(start, stop))
+        responses = np.empty(stop - start)
+        point_sums(dual, self.rows, start, alpha, w, out, responses)
+        if show is not None:
+            show(start, responses)
+        return out
+
+    def compile(self, alpha_of: AlphaOf, show: OnResponses | None) -> None:
+        """Have the passes compiled: pass over no rows at all."""
+        w = np.zeros(self.d)
+        self._block_sums(self.as_struct(), (0, 0), w, alpha_of, show)
+        data, workers = self.data, self.data.pass_pool.size
+        cut = self.d > data.tuning.max_exchanged_columns and workers > 1 and data.sliceable
+        rows = self.column_slices(workers)[0] if cut else self.rows
+        add_rows(rows, 0, np.empty(0), w)

@@ -1,0 +1,224 @@
+"""The compiled engine's data set: X in this machine's memory, and the threads that work on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from batchsvm.core.data_checks import refuse_infinite
+from batchsvm.core.problem import Problem
+from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
+from batchsvm.engines.cpu.bound import CpuProblem
+from batchsvm.engines.cpu.column_slices import ColumnSlice, slice_columns
+from batchsvm.engines.cpu.passes import blocks_of, over_blocks
+from batchsvm.engines.cpu.read import first_row_not_finite, read_rows
+from batchsvm.engines.cpu.rows import (
+    CSR,
+    Biased,
+    Dense,
+    Rows,
+    absolute_sums,
+    add_rows,
+    as_scipy,
+    densify,
+    products,
+    some_norms2,
+    some_rows,
+)
+from batchsvm.engines.cpu.steppers import make_stepper
+from batchsvm.engines.cpu.workers import Worker, WorkerPool
+from batchsvm.engines.host_dataset import HostDataset
+from batchsvm.engines.trainer import HostTrainer
+
+DENSE_BLOCK_ROWS = 1024  # made dense at a time, for products with several vectors
+MIN_DENSE_COLUMNS = 4  # of V: so many vectors are multiplied block by block
+MAX_DENSE_BLOCK = 2**24  # entries of a block made dense
+
+
+class PlacedRows:
+    """What all views of one placed data set share."""
+
+    def __init__(self, rows: Dense | CSR) -> None:
+        self.rows = rows
+        self.norms2: np.ndarray | None = None
+        self.slices: dict[int, list[ColumnSlice]] = {}
+        self.lock = Lock()
+        self.memo: dict[Any, Any] = {}
+
+
+class CpuDataset(HostDataset):
+    """A `Dataset`: see `engines/protocol.py`."""
+
+    engine = "cpu"
+    problems_at_once = 1
+
+    def __init__(
+        self,
+        placed: PlacedRows,
+        jobs: int = 1,
+        tuning: Tuning = DEFAULT_TUNING,
+        keeps_norms: bool = True,
+    ) -> None:
+        self._placed, self._rows, self.memo = placed, placed.rows, placed.memo
+        self.jobs, self.tuning, self.keeps_norms = jobs, tuning, keeps_norms
+        self.n, self.d = placed.rows.shape
+        self.nonzeros, self.sliceable = placed.rows.nonzeros, placed.rows.increasing
+        self.pool = WorkerPool(jobs)
+        # The workers that pass over all rows; kernels may be run by all of them.
+        large = self.nonzeros >= tuning.min_parallel_nonzeros
+        self.pass_pool = self.pool if large else WorkerPool()
+        self._blocks = blocks_of(self.n, self.pass_pool.size, tuning.max_block_rows)
+
+    # What it is.
+
+    @property
+    def rows(self) -> Dense | CSR:
+        self.require_open()
+        return self._rows
+
+    @property
+    def norms2(self) -> np.ndarray:
+        """||x_i||^2 of every row."""
+        placed = self._placed
+        if placed.norms2 is None:
+            found = np.empty(self.n)
+            self.over_blocks(lambda i, j: some_norms2(self.rows, i, found[i:j]))
+            self.refuse_infinite(found)
+            placed.norms2 = found
+        return placed.norms2
+
+    @cached_property
+    def longest_row(self) -> int:
+        """The non-zeros of the longest row."""
+        return self.rows.longest
+
+    @cached_property
+    def mean_norm2(self) -> float:
+        rows = self.rows
+        axes = "i,i->" if isinstance(rows, CSR) else "ij,ij->"
+        return float(np.einsum(axes, rows.values, rows.values, dtype=np.float64)) / self.n
+
+    @property
+    def bytes_per_row(self) -> float:
+        return self.rows.nbytes / self.n
+
+    def blocks(self) -> list[tuple[int, int]]:
+        """The rows in blocks of bounded size, as (start, stop), as many for each worker."""
+        return self._blocks
+
+    def column_slices(self, size: int) -> list[ColumnSlice]:
+        """The rows in a slice of the columns for each of so many workers; made once."""
+        placed, rows = self._placed, self.rows
+        with placed.lock:
+            if size not in placed.slices:
+                placed.slices[size] = slice_columns(rows, self.pool, size)
+            return placed.slices[size]
+
+    def refuse_infinite(self, norms2: np.ndarray) -> None:
+        refuse_infinite(first_row_not_finite(self.rows, norms2))
+
+    def _biased(self, bias: float | None) -> Rows:
+        return self.rows if bias is None else Biased(self.rows, self.d, bias)
+
+    def _scale(self, normalize: bool, bias: float | None) -> np.ndarray:
+        """What each row is multiplied by."""
+        if not normalize:
+            return np.ones(self.n)
+        norms = np.sqrt(self.norms2 + (0.0 if bias is None else bias * bias))
+        return np.divide(1.0, norms, out=norms, where=norms > 0)
+
+    # Other data sets over the same rows.
+
+    def sample(self, rows: np.ndarray) -> Any:
+        taken = some_rows(self.rows, np.asarray(rows))
+        return as_scipy(taken) if isinstance(taken, CSR) else taken.values.astype(np.float64)
+
+    def subset(self, rows: np.ndarray) -> CpuDataset:
+        rows = np.asarray(rows)
+        part = PlacedRows(some_rows(self.rows, rows))
+        part.norms2 = self.norms2[rows]
+        return CpuDataset(part, self.jobs, self.tuning)
+
+    def share(self, jobs: int) -> CpuDataset:
+        self.require_open()
+        return CpuDataset(self._placed, jobs, self.tuning, self.keeps_norms)
+
+    # Passes.
+
+    def over_blocks(self, work: Callable[[int, int], Any]) -> list[Any]:
+        return over_blocks(self._blocks, self.pass_pool, work)
+
+    def bind(self, problem: Problem) -> CpuProblem:
+        return CpuProblem(self, problem)
+
+    def gram_times(
+        self, V: np.ndarray, normalize: bool = True, bias: float | None = None
+    ) -> np.ndarray:
+        scale, rows = self._scale(normalize, bias), self._biased(bias)
+        small = min(self.n, DENSE_BLOCK_ROWS) * V.shape[0] <= MAX_DENSE_BLOCK
+        if V.shape[1] >= MIN_DENSE_COLUMNS and small:
+            return self._dense_gram_times(rows, scale, V)
+        columns = [self._gram_times_one(rows, scale, v) for v in np.ascontiguousarray(V.T)]
+        return np.column_stack(columns)
+
+    def _gram_times_one(self, rows: Rows, scale: np.ndarray, v: np.ndarray) -> np.ndarray:
+        def own(worker: Worker) -> np.ndarray:
+            out = np.zeros(v.size)
+            for start, stop in self.blocks()[worker.rank :: worker.count]:
+                u = np.empty(stop - start)
+                products(rows, start, v, u)
+                u *= scale[start:stop] ** 2
+                add_rows(rows, start, u, out)
+            return out
+
+        return np.sum(self.pass_pool.run(own), axis=0)
+
+    def _dense_gram_times(self, rows: Rows, scale: np.ndarray, V: np.ndarray) -> np.ndarray:
+        out = np.zeros(V.shape)
+        for start in range(0, self.n, DENSE_BLOCK_ROWS):
+            part = np.zeros((min(DENSE_BLOCK_ROWS, self.n - start), V.shape[0]))
+            densify(rows, start, part)
+            part *= scale[start : start + DENSE_BLOCK_ROWS, None]
+            out += part.T @ (part @ V)
+        return out
+
+    def absolute_sums(
+        self, normalize: bool = True, bias: float | None = None
+    ) -> tuple[np.ndarray, float]:
+        rows = self._biased(bias)
+        columns = np.zeros(rows.shape[1])
+        widest = absolute_sums(rows, self._scale(normalize, bias), columns)
+        return columns, float(widest)
+
+    def column_norms2(self) -> np.ndarray:
+        rows = self.rows
+        if isinstance(rows, Dense):
+            return np.einsum("ij,ij->j", rows.values, rows.values, dtype=np.float64)
+        squares = rows.values.astype(np.float64) ** 2
+        return np.bincount(rows.indices.astype(np.intp), squares, minlength=self.d)
+
+    def scores(self, W: np.ndarray) -> np.ndarray:
+        out = np.empty((self.n, W.shape[1]), order="F")
+        for k, w in enumerate(np.ascontiguousarray(W.T, dtype=np.float64)):
+            self.over_blocks(lambda i, j, k=k, w=w: products(self.rows, i, w, out[i:j, k]))
+        return out
+
+    def trainer(self, problem: Problem) -> HostTrainer:
+        return HostTrainer(self.bind(problem), make_stepper, self.bytes_per_row, self.tuning)
+
+    def close(self) -> None:
+        super().close()
+        self.pool.close()
+
+
+def place(
+    X: Any, jobs: int = 1, tuning: Tuning = DEFAULT_TUNING, keeps_norms: bool = True
+) -> CpuDataset:
+    """X in this machine's memory, used in place; `keeps_norms` for more than one problem."""
+    with WorkerPool(jobs) as pool:
+        placed = PlacedRows(read_rows(X, pool, tuning))
+    return CpuDataset(placed, jobs, tuning, keeps_norms)

@@ -1,0 +1,161 @@
+"""What data sets on this host have in common: everything that a bound problem can answer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+
+import numpy as np
+
+from batchsvm.core.certificate import Sums
+from batchsvm.core.problem import Facts, Problem, in_box, join_facts, relative
+from batchsvm.core.tuning import Tuning
+from batchsvm.engines.balance import balanced
+from batchsvm.engines.bound import BoundProblem
+from batchsvm.engines.protocol import ConstantSums, Dual
+from batchsvm.engines.targets import HostTargets, make_targets
+from batchsvm.engines.trainer import HostDual
+
+HESSIAN_BLOCK_ROWS = 1024  # made dense at a time
+
+
+class HostDataset(ABC):
+    """A `Dataset` (see `engines/protocol.py`) whose rows are on this host."""
+
+    engine: str
+    deterministic = True
+    n: int
+    d: int
+    nonzeros: int
+    jobs: int
+    sliceable: bool
+    tuning: Tuning
+    memo: dict[Any, Any]
+    _is_open = True
+
+    @abstractmethod
+    def bind(self, problem: Problem) -> BoundProblem:
+        """One problem (K = 1) over these rows."""
+
+    def require_open(self) -> None:
+        if not self._is_open:
+            raise ValueError("this data set is closed: place X again to use it")
+
+    def bound(self, problem: Problem) -> Iterator[tuple[int, BoundProblem]]:
+        """The problems one after another, each with its number."""
+        self.require_open()
+        for k in range(problem.k):
+            yield k, self.bind(problem.only(k))
+
+    def over_blocks(self, work: Callable[[int, int], Any]) -> list[Any]:
+        return [work(0, self.n)]
+
+    def targets(
+        self, y: Any = None, sample_weight: Any = None, offset: Any = None, classes: int = 0
+    ) -> HostTargets:
+        self.require_open()
+        return make_targets(self.n, y, sample_weight, offset, classes)
+
+    def facts(self, problem: Problem) -> Facts:
+        return join_facts([bound.facts for _, bound in self.bound(problem)])
+
+    def constant_sums(self, problem: Problem, b: np.ndarray) -> ConstantSums:
+        found = np.empty((2, problem.k))
+        for k in range(problem.k):
+            targets = problem.only(k).targets
+            assert isinstance(targets, HostTargets)
+            found[:, k] = targets.constant_sums(problem.loss, float(b[k]))
+        return ConstantSums(*found)
+
+    def offset_range(self, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+        low, high = np.zeros(problem.k), np.zeros(problem.k)
+        for k in range(problem.k):
+            targets = problem.only(k).targets
+            assert isinstance(targets, HostTargets)
+            _, offsets = targets.signs_and_offsets(problem.loss)
+            low[k], high[k] = offsets.min(), offsets.max()
+        return low, high
+
+    def dual(
+        self, problem: Problem, alpha: np.ndarray | None = None, project: bool = True
+    ) -> HostDual:
+        self.require_open()
+        if alpha is not None and not project:
+            return HostDual(alpha)
+        inside = np.zeros((self.n, problem.k), order="F")
+        for k in range(problem.k) if alpha is not None else ():
+            assert alpha is not None
+            targets = problem.only(k).targets
+            assert isinstance(targets, HostTargets)
+            weight = targets.weights(0, self.n)
+            weight = np.ones(self.n) if weight is None else weight
+            inside[:, k] = in_box(problem.loss, alpha[:, k], weight)
+        return HostDual(inside)
+
+    def dual_at(self, problem: Problem, W: np.ndarray) -> HostDual:
+        found = np.empty((self.n, problem.k), order="F")
+        for k, bound in self.bound(problem):
+            weight = bound.weights(0, self.n)
+            slopes = problem.loss.subgradient(bound.responses(_contiguous(W, k)))
+            found[:, k] = relative(problem.loss, -weight * slopes, weight) * weight
+        return HostDual(found)
+
+    def balanced(self, problem: Problem, dual: Dual) -> HostDual:
+        alpha = dual.fetch()
+        found = np.empty(alpha.shape, order="F")
+        for k in range(problem.k):
+            targets = problem.only(k).targets
+            assert isinstance(targets, HostTargets)
+            regression = problem.loss.task == "regression"
+            signs = np.ones(self.n) if regression else targets.values(0, self.n)
+            found[:, k] = balanced(signs, alpha[:, k])
+        return HostDual(found)
+
+    def sums(self, problem: Problem, W: np.ndarray, dual: Dual) -> Sums:
+        alpha, found = dual.fetch(), []
+        for k, bound in self.bound(problem):
+            column = alpha[:, k]
+            found.append(bound.sums(_contiguous(W, k), lambda i, j, a=column: a[i:j]))
+        values = np.concatenate([sums.values for sums in found], axis=1)
+        return Sums(values, join_facts([sums.facts for sums in found]), found[0].depth)
+
+    def combination(self, problem: Problem, dual: Dual) -> np.ndarray:
+        alpha, found = dual.fetch(), []
+        for k, bound in self.bound(problem):
+            column = alpha[:, k]
+            found.append(bound.combination(lambda i, j, a=column: a[i:j]))
+        return np.column_stack(found)
+
+    def hessian(self, problem: Problem, W: np.ndarray) -> np.ndarray:
+        if problem.k != 1:
+            raise ValueError(f"problem must be one problem for its Hessian, not {problem.k}")
+        (_, bound), *_ = self.bound(problem)
+        curvature = bound.curvatures(_contiguous(W, 0))
+        total = np.zeros((bound.d, bound.d))
+        for start in range(0, self.n, HESSIAN_BLOCK_ROWS):
+            stop = min(start + HESSIAN_BLOCK_ROWS, self.n)
+            rows = bound.dense(start, stop)
+            total += rows.T @ (curvature[start:stop, None] * rows)
+        return total / bound.total_weight
+
+    def hessian_times(self, problem: Problem, W: np.ndarray, V: np.ndarray) -> np.ndarray:
+        found = []
+        for k, bound in self.bound(problem):
+            c = bound.curvatures(_contiguous(W, k)) * bound.products(_contiguous(V, k))
+            product = bound.combine(lambda start, stop, c=c: c[start:stop])
+            found.append(product / bound.total_weight)
+        return np.column_stack(found)
+
+    def close(self) -> None:
+        self._is_open = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _contiguous(W: np.ndarray, k: int) -> np.ndarray:
+    return np.ascontiguousarray(W[:, k], dtype=np.float64)

@@ -1,0 +1,299 @@
+"""The seam between the library and the engines that hold data and train on it.
+
+A `Dataset` owns X where it lies (`place(X)` makes it, once for any number of problems), a
+`Trainer` owns everything that changes during a fit.  The loop, the certificate, sigma^2 and the
+plan know neither X nor alpha: they work with what crosses this seam.
+
+Law: nothing of size n crosses the seam, except scores and dual points that somebody asks for.
+Everything else is a few numbers times K, d x K or d x d, and additive over rows.
+
+    n   rows
+    d   columns of X
+    p   the length of w: d, or d + 1 for problems with a bias
+    K   problems trained side by side on the same rows: classes against the rest, values of lam,
+        targets of a regression; 1 is an ordinary fit
+
+Arrays that cross are NumPy's, float64 unless said otherwise; column k belongs to problem k.
+`tests/engines/conformance.py` is what every engine has to pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from batchsvm.core.certificate import Sums
+from batchsvm.core.layout import Schedule
+from batchsvm.core.parallel import StopFlag
+from batchsvm.core.problem import Facts, Problem
+from batchsvm.core.tuning import Tuning
+
+
+class Targets(Protocol):
+    """What an engine keeps of y, the weights and the offsets of K problems."""
+
+    k: int  # how many problems; one set of targets may serve problems that differ in lam alone
+
+    def only(self, k: int) -> Targets:
+        """The targets of problem k alone."""
+        ...
+
+
+class Dual(Protocol):
+    """K dual points in the engine's memory, in the box of their problem."""
+
+    def fetch(self) -> np.ndarray:
+        """alpha on this host, (n, K)."""
+        ...
+
+
+class ConstantSums(NamedTuple):
+    """Sums over the rows for the prediction b everywhere, of each problem."""
+
+    losses: np.ndarray  # (K,): sum_i c_i phi(s_i b - o_i)
+    slopes: np.ndarray  # (K,): sum_i c_i s_i phi'(s_i b - o_i)
+
+
+class Progress(NamedTuple):
+    """Where a call of `Trainer.run` has led."""
+
+    iterations: np.ndarray  # (K,): since the start
+    estimates: np.ndarray  # (K,): gap that an epoch has shown, infinity where none ended the call
+
+
+class Trainer(Protocol):
+    """K problems in training: w, alpha, the order of visits, averages, rows left out.
+
+    Attributes
+    ----------
+    facts : Facts
+        Of the problems, from the moment the trainer is made.
+    beta, refused : ndarray of shape (K,)
+        beta in force (NaN for Pegasos), and steps that were refused so far.
+    survives_exceptions : bool
+        Whether `point` is still a point of the run if an exception (Ctrl-C) has ended `run`.
+    """
+
+    facts: Facts
+    survives_exceptions: bool
+
+    @property
+    def beta(self) -> np.ndarray: ...
+    @property
+    def refused(self) -> np.ndarray: ...
+
+    def start(self, schedule: Schedule, dual: Dual | None = None) -> None:
+        """Get ready for the first iteration, at alpha = 0 or at this dual point and its w(alpha).
+
+        What needs compiling is compiled here, before any clock runs.  It is called once, before
+        anything below.
+        """
+        ...
+
+    def run(self, until: int, targets: np.ndarray, stop: StopFlag) -> Progress:
+        """Train on.
+
+        Parameters
+        ----------
+        until : int
+            Iterations since the start at which each problem pauses.
+        targets : ndarray of shape (K,)
+            A problem also pauses at the end of an epoch that makes a full pass worth while, such
+            as one whose estimated gap is at most this.  NaN marks a problem that is done: it is
+            not trained any more.
+        stop : StopFlag
+            Looked at after bounded work (some tenths of a second); if set, the call returns.
+        """
+        ...
+
+    def point(self) -> np.ndarray:
+        """W, (p, K), that goes with the dual point: the last iterates, or their averages."""
+        ...
+
+    def iterate(self) -> np.ndarray:
+        """The last iterates, (p, K); views, valid until the next call of `run`."""
+        ...
+
+    def recent_mean(self) -> np.ndarray | None:
+        """The mean of recent iterates, (p, K), or None where none is kept."""
+        ...
+
+    def sums(self, W: np.ndarray, screen: bool = False) -> Sums:
+        """A full pass at (W, alpha).  With `screen`, where W is `point()`, it also decides which
+        rows are visited from now on, so that screening costs no pass of its own."""
+        ...
+
+    def combination(self) -> np.ndarray:
+        """sum_i alpha_i s_i x_i of the dual point, (p, K), from scratch."""
+        ...
+
+    def keep_primal(self, W: np.ndarray, which: np.ndarray) -> None:
+        """Keep column k of W as the best w of problem k, where which[k]."""
+        ...
+
+    def keep_dual(self, which: np.ndarray) -> None:
+        """Keep the dual point as the best alpha of problem k, where which[k]."""
+        ...
+
+    def best(self) -> tuple[np.ndarray, Dual]:
+        """What was kept: W, (p, K), and the dual points."""
+        ...
+
+    def restart_average(self) -> None:
+        """Forget the iterates of a tail average."""
+        ...
+
+
+class Dataset(Protocol):
+    """X, placed once, for any number of problems, one after another or at the same time.
+
+    Attributes
+    ----------
+    n, d, nonzeros : int
+        Rows, columns, and stored entries.
+    mean_norm2 : float
+        The mean of ||x_i||^2.
+    engine : str
+        The engine's name.
+    jobs : int
+        Threads that work on one fit.
+    deterministic : bool
+        Whether the same seed and the same `jobs` give the same bits.
+    problems_at_once : float
+        How many problems a trainer takes.
+    sliceable : bool
+        Whether the columns can be cut among workers.
+    tuning : Tuning
+    memo : dict
+        What has been measured of the data, such as sigma^2; shared by `share`.
+    """
+
+    n: int
+    d: int
+    nonzeros: int
+    engine: str
+    jobs: int
+    deterministic: bool
+    problems_at_once: float
+    sliceable: bool
+    tuning: Tuning
+    memo: dict[Any, Any]
+
+    @property
+    def mean_norm2(self) -> float: ...
+
+    def over_blocks(self, work: Callable[[int, int], Any]) -> list[Any]:
+        """work(start, stop) over blocks of rows, by this host's threads; the results in order.
+        It is for arrays of size n that a caller has brought, such as labels to be checked."""
+        ...
+
+    def targets(
+        self, y: Any = None, sample_weight: Any = None, offset: Any = None, classes: int = 0
+    ) -> Targets:
+        """Keep the targets of problems; y, weights and offsets are checked already.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,) or (n, K), or None
+            -1 and +1 for a classification loss, numbers for a regression loss.  With `classes`,
+            codes of shape (n,) from 0 on.  None where the data bring their labels themselves.
+        sample_weight : ndarray of shape (n,) or (n, K), optional
+        offset : ndarray of shape (n,) or (n, K), optional
+            A fixed part of each prediction.
+        classes : int
+            K, where y holds codes: problem k is class k against the rest.
+        """
+        ...
+
+    def facts(self, problem: Problem) -> Facts:
+        """What plans and certificates need to know, in one pass over the targets."""
+        ...
+
+    def constant_sums(self, problem: Problem, b: np.ndarray) -> ConstantSums:
+        """Losses and slopes of the constant predictions b, (K,); `problem.offset` is not added."""
+        ...
+
+    def offset_range(self, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+        """The smallest and the largest o_i of each problem, (K,); `problem.offset` is not in it."""
+        ...
+
+    def gram_times(
+        self, V: np.ndarray, normalize: bool = True, bias: float | None = None
+    ) -> np.ndarray:
+        """X' X V for V of shape (p, m), in one pass: what sigma^2 needs.
+
+        `normalize` scales each row to norm 1 (rows of norm 0 stay), with its bias entry.
+        """
+        ...
+
+    def absolute_sums(
+        self, normalize: bool = True, bias: float | None = None
+    ) -> tuple[np.ndarray, float]:
+        """The column sums of |X|, (p,), and the largest row sum."""
+        ...
+
+    def column_norms2(self) -> np.ndarray:
+        """sum_i x_ij^2 for each column, (d,)."""
+        ...
+
+    def sample(self, rows: np.ndarray) -> Any:
+        """A few rows, on the host, as a float64 array or CSR array, in this order."""
+        ...
+
+    def subset(self, rows: np.ndarray) -> Dataset:
+        """Some of the rows as a data set of their own, such as the folds of a cross-validation."""
+        ...
+
+    def share(self, jobs: int) -> Dataset:
+        """The same placed data with so many threads, for one of several fits side by side; it is
+        to be closed, and closes nothing of this one."""
+        ...
+
+    def scores(self, W: np.ndarray) -> np.ndarray:
+        """X W, (n, K), for W of shape (d, K)."""
+        ...
+
+    def dual(self, problem: Problem, alpha: np.ndarray | None = None, project: bool = True) -> Dual:
+        """A dual point from alpha of shape (n, K); zero without alpha.
+
+        With `project`, it is put into the box to the last bit, and refused if it is far outside;
+        without, it is one that came from this engine.
+        """
+        ...
+
+    def dual_at(self, problem: Problem, W: np.ndarray) -> Dual:
+        """alpha_i = -c_i phi'(a_i) at W, (p, K): the dual point of a primal method."""
+        ...
+
+    def balanced(self, problem: Problem, dual: Dual) -> Dual:
+        """A dual point near this one with sum_i s_i alpha_i = 0 in exact arithmetic."""
+        ...
+
+    def sums(self, problem: Problem, W: np.ndarray, dual: Dual) -> Sums:
+        """A full pass at (W, alpha), W of shape (p, K)."""
+        ...
+
+    def combination(self, problem: Problem, dual: Dual) -> np.ndarray:
+        """sum_i alpha_i s_i x_i, (p, K)."""
+        ...
+
+    def hessian(self, problem: Problem, W: np.ndarray) -> np.ndarray:
+        """(1/N) sum_i c_i phi''(a_i) x_i x_i' of one problem (K = 1), (p, p), for small d."""
+        ...
+
+    def hessian_times(self, problem: Problem, W: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """The Hessian of the mean loss of each problem, times its column of V, (p, K)."""
+        ...
+
+    def trainer(self, problem: Problem) -> Trainer:
+        """A trainer of up to `problems_at_once` problems."""
+        ...
+
+    def close(self) -> None:
+        """Give back threads and memory; any later use is refused."""
+        ...
+
+    def __enter__(self) -> Dataset: ...
+    def __exit__(self, *_: object) -> None: ...

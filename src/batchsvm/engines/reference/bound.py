@@ -1,0 +1,79 @@
+"""One problem bound to rows, with passes in plain NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batchsvm.core.certificate import Sums
+from batchsvm.core.problem import Facts, Problem, relative
+from batchsvm.engines.bound import AlphaOf, BoundProblem, OnResponses
+
+if TYPE_CHECKING:
+    from batchsvm.engines.reference.dataset import ReferenceDataset
+
+SUMMATION_DEPTH = 64.0  # NumPy sums pairwise, in runs of up to 128 in eight strands
+
+
+class ReferenceProblem(BoundProblem):
+    """One problem (K = 1) over dense or CSR rows in float64."""
+
+    def __init__(self, data: ReferenceDataset, problem: Problem) -> None:
+        super().__init__(problem, data.n, data.d)
+        self.X = data.X
+        self.fill(0, self.n)
+        extra = 0.0 if self.bias is None else self.bias**2
+        self.examples["norm2"] = data.norms2 + extra
+        weight, losses = self.weights(0, self.n), self.loss.value(-self.examples["offset"])
+        self.facts = Facts(
+            self.n,
+            data.longest_row + (self.bias is not None),
+            np.array([self.total_weight]),
+            np.array([float(np.sum(weight * losses))]),
+            np.array([float(weight.max())]),
+            np.array([float(self.examples["norm2"].max())]),
+        )
+
+    def rows_of(self, A: Any) -> np.ndarray:
+        """The rows numbered by A as a dense array."""
+        part = self.X[A]
+        part = part if isinstance(part, np.ndarray) else part.toarray()
+        return part if self.bias is None else np.column_stack([part, np.full(len(part), self.bias)])
+
+    def dense(self, start: int, stop: int) -> np.ndarray:
+        return self.rows_of(np.arange(start, stop))
+
+    def over_blocks(self, work: Callable[[int, int], Any]) -> list[Any]:
+        return [work(0, self.n)]
+
+    def products(self, w: np.ndarray) -> np.ndarray:
+        if self.bias is None:
+            return self.X @ w
+        return self.X @ w[:-1] + self.bias * w[-1]
+
+    def combine(self, coefficients: AlphaOf) -> np.ndarray:
+        c = coefficients(0, self.n)
+        v = self.X.T @ c
+        return v if self.bias is None else np.append(v, self.bias * np.sum(c))
+
+    def sums(self, w: np.ndarray, alpha_of: AlphaOf, show: OnResponses | None = None) -> Sums:
+        loss, alpha, offset = self.loss, alpha_of(0, self.n), self.examples["offset"]
+        weight, length = self.weights(0, self.n), np.sqrt(self.examples["norm2"])
+        a = self.responses(w)
+        if show is not None:
+            show(0, a)
+        value, linear = weight * loss.value(a), alpha * offset
+        conjugate = weight * loss.conjugate(relative(loss, alpha, weight))
+        values = np.array(
+            [
+                np.sum(value),
+                np.sum(linear - conjugate),
+                np.sum(value + np.abs(conjugate) + np.abs(linear)),
+                np.sum(weight * np.abs(loss.subgradient(a)) * length),
+                np.sum(np.abs(alpha) * length),
+                np.count_nonzero(alpha),
+            ]
+        )
+        return Sums(values[:, np.newaxis], self.facts, SUMMATION_DEPTH)

@@ -1,0 +1,95 @@
+"""Targets, weights and offsets that stay on this host, for the engines whose rows do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from batchsvm.losses import Loss
+
+
+@dataclass(frozen=True, eq=False)
+class HostTargets:
+    """The targets of K problems, or of problem `column` of them alone."""
+
+    y: np.ndarray  # (n,) or (n, K); codes (n,) if classes > 0
+    sample_weight: np.ndarray | None  # (n,) or (n, K)
+    offset: np.ndarray | None  # (n,) or (n, K)
+    k: int
+    classes: int = 0
+    column: int = 0
+
+    def only(self, k: int) -> HostTargets:
+        """The targets of problem k alone."""
+        return replace(self, k=1, column=k)
+
+    def take(self, rows: np.ndarray) -> HostTargets:
+        """The targets of some of the rows."""
+        parts = (self.y, self.sample_weight, self.offset)
+        y, weights, offset = (None if part is None else part[rows] for part in parts)
+        assert y is not None
+        return replace(self, y=y, sample_weight=weights, offset=offset)
+
+    @property
+    def n(self) -> int:
+        return self.y.shape[0]
+
+    @property
+    def total_weight(self) -> float:
+        """N of one problem."""
+        weights = self._column(self.sample_weight)
+        return float(self.n if weights is None else weights.sum())
+
+    def values(self, start: int, stop: int) -> np.ndarray:
+        """The targets of one problem: -1 and +1, or numbers."""
+        if self.classes:
+            return np.where(self.y[start:stop] == self.column, 1.0, -1.0)
+        found = self._column(self.y)
+        assert found is not None
+        return found[start:stop]
+
+    def weights(self, start: int, stop: int) -> np.ndarray | None:
+        found = self._column(self.sample_weight)
+        return None if found is None else found[start:stop]
+
+    def offsets(self, start: int, stop: int) -> np.ndarray | None:
+        found = self._column(self.offset)
+        return None if found is None else found[start:stop]
+
+    def signs_and_offsets(self, loss: Loss) -> tuple[np.ndarray, np.ndarray]:
+        """s and o of one problem."""
+        y, fixed = self.values(0, self.n), self.offsets(0, self.n)
+        if loss.task == "classification":
+            signs, offsets = y, np.zeros(self.n)
+        else:
+            signs, offsets = np.ones(self.n), y
+        return signs, offsets if fixed is None else offsets - signs * fixed
+
+    def constant_sums(self, loss: Loss, b: float) -> tuple[float, float]:
+        """sum_i c_i phi(s_i b - o_i) and sum_i c_i s_i phi'(s_i b - o_i) of one problem."""
+        weights = self.weights(0, self.n)
+        weights = np.ones(self.n) if weights is None else weights
+        signs, offsets = self.signs_and_offsets(loss)
+        a = signs * b - offsets
+        return float(weights @ loss.value(a)), float((weights * signs) @ loss.subgradient(a))
+
+    def _column(self, array: np.ndarray | None) -> np.ndarray | None:
+        return array if array is None or array.ndim == 1 else array[:, self.column]
+
+
+def make_targets(
+    n: int, y: Any, sample_weight: Any = None, offset: Any = None, classes: int = 0
+) -> HostTargets:
+    """`Dataset.targets` of an engine whose data bring no labels of their own."""
+    if y is None:
+        raise ValueError("y must be given: this data set has no labels of its own")
+    arrays = [None if a is None else np.asarray(a) for a in (y, sample_weight, offset)]
+    for name, array in zip(("y", "sample_weight", "offset"), arrays, strict=True):
+        if array is not None and array.shape[0] != n:
+            raise ValueError(f"{name} must have {n} rows, as X has, not {array.shape[0]}")
+    widths = [a.shape[1] for a in arrays if a is not None and a.ndim == 2]
+    target, weights, offsets = arrays
+    assert target is not None
+    return HostTargets(target, weights, offsets, classes or max(widths, default=1), classes)

@@ -1,0 +1,155 @@
+"""Training on rows that are on this host: one problem, and several of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf, isnan
+from typing import Any, Protocol
+
+import numpy as np
+
+from batchsvm.core.certificate import Sums
+from batchsvm.core.layout import Schedule
+from batchsvm.core.parallel import StopFlag
+from batchsvm.core.tuning import Tuning
+from batchsvm.engines.bound import BoundProblem
+from batchsvm.engines.protocol import Dual, Progress
+from batchsvm.engines.sampling import BlockSampler, Sampler, make_block_sampler, make_sampler
+from batchsvm.engines.state import DualState, State, start_dual, start_pegasos
+from batchsvm.engines.visit_order import UNSCREENED, make_visit_order
+from batchsvm.methods import Blocks, Pegasos
+
+
+@dataclass(frozen=True, eq=False)
+class HostDual:
+    """Dual points on this host."""
+
+    alpha: np.ndarray  # (n, K); each column contiguous
+
+    def fetch(self) -> np.ndarray:
+        return self.alpha
+
+
+class Stepper(Protocol):
+    """What runs the iterations of one method; each engine has a table of them."""
+
+    max_iterations: int  # of one call of `advance`
+
+    def advance(self, count: int, target: float) -> bool:
+        """Up to `count` iterations; whether a full pass is due.  `target` is N times a gap."""
+        ...
+
+    def screen(self, start: int, responses: np.ndarray) -> None:
+        """Decide which rows from `start` on, whose responses are these, are visited from now on."""
+        ...
+
+
+StepperFor = Callable[[BoundProblem, Schedule, State, Any], Stepper]
+
+
+def make_state(bound: BoundProblem, schedule: Schedule, alpha: np.ndarray | None) -> State:
+    start = start_pegasos if isinstance(schedule.method, Pegasos) else start_dual
+    return start(bound, schedule, alpha)
+
+
+def sampler_for(
+    n: int, schedule: Schedule, bytes_per_row: float, tuning: Tuning
+) -> Sampler | BlockSampler:
+    """The stream of batches of a method."""
+    method, b, seed = schedule.method, schedule.batch_size, schedule.seed
+    if isinstance(method, Blocks):
+        visits = make_visit_order(n, method.blocks, seed, bytes_per_row, tuning)
+        return make_block_sampler(visits, b)
+    visits = UNSCREENED
+    if not isinstance(method, Pegasos) and method.may_skip(b, schedule.averaging is not None):
+        visits = make_visit_order(n, 1, seed, bytes_per_row, tuning, min_rows=b)
+    return make_sampler(method.sampling, n, b, seed, visits)
+
+
+class HostTrainer:
+    """A `Trainer` of one problem."""
+
+    def __init__(
+        self,
+        bound: BoundProblem,
+        stepper_for: StepperFor,
+        bytes_per_row: float,
+        tuning: Tuning,
+    ) -> None:
+        self.bound, self.facts = bound, bound.facts
+        self._stepper_for, self._bytes_per_row, self._tuning = stepper_for, bytes_per_row, tuning
+
+    def start(self, schedule: Schedule, dual: Dual | None = None) -> None:
+        alpha = None if dual is None else dual.fetch()[:, 0]
+        self.state = make_state(self.bound, schedule, alpha)
+        sampler = sampler_for(self.bound.n, schedule, self._bytes_per_row, self._tuning)
+        self.visits = sampler.visits
+        self.stepper = self._stepper_for(self.bound, schedule, self.state, sampler)
+        self._first = self.state.iteration
+        self._best_w, self._best_alpha = np.zeros(self.bound.d), np.zeros(self.bound.n)
+        self.survives_exceptions = self.state.survives_exceptions
+        self.stepper.advance(0, -inf)
+
+    @property
+    def beta(self) -> np.ndarray:
+        return np.array([self.state.beta])
+
+    @property
+    def refused(self) -> np.ndarray:
+        return np.array([self.state.refused])
+
+    @property
+    def screens(self) -> bool:
+        return isinstance(self.state, DualState) and self.state.screening.skips
+
+    def run(self, until: int, targets: np.ndarray, stop: StopFlag) -> Progress:
+        state, target, weight = self.state, float(targets[0]), self.bound.total_weight
+        end, estimate = self._first + until, inf
+        while not isnan(target) and state.iteration < end and not stop.is_set:
+            count = min(end - state.iteration, self.stepper.max_iterations)
+            if self.stepper.advance(count, target * weight):  # kernels do not divide by N
+                assert isinstance(state, DualState)
+                estimate = state.screening.estimate / weight
+                break
+        return Progress(np.array([state.iteration - self._first]), np.array([estimate]))
+
+    def point(self) -> np.ndarray:
+        return self.state.primal_point()[:, np.newaxis]
+
+    def iterate(self) -> np.ndarray:
+        return self.state.iterate[:, np.newaxis]
+
+    def recent_mean(self) -> np.ndarray | None:
+        recent = self.state.averaging.recent
+        return None if recent is None else recent[:, np.newaxis]
+
+    def sums(self, W: np.ndarray, screen: bool = False) -> Sums:
+        alpha_of = self.state.alpha_of
+        if not (screen and self.screens):
+            return self.bound.sums(W[:, 0], alpha_of)
+        found = self.bound.sums(W[:, 0], alpha_of, self.stepper.screen)
+        gap = float(found.gap(self.bound.problem, W)[0])
+        assert isinstance(self.state, DualState)
+        self.state.screening.note_full_pass(gap * self.bound.total_weight, self.visits.keep)
+        return found
+
+    def combination(self) -> np.ndarray:
+        return self.bound.combination(self.state.alpha_of)[:, np.newaxis]
+
+    def keep_primal(self, W: np.ndarray, which: np.ndarray) -> None:
+        if which[0]:
+            self._best_w[:] = W[:, 0]
+
+    def keep_dual(self, which: np.ndarray) -> None:
+        def keep(start: int, stop: int) -> None:
+            self._best_alpha[start:stop] = self.state.alpha_of(start, stop)
+
+        if which[0]:
+            self.bound.over_blocks(keep)
+
+    def best(self) -> tuple[np.ndarray, HostDual]:
+        return self._best_w[:, np.newaxis], HostDual(self._best_alpha[:, np.newaxis])
+
+    def restart_average(self) -> None:
+        self.state.averaging.restart()

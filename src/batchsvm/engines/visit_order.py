@@ -1,0 +1,130 @@
+"""The order in which the epochs of a screened method visit rows.
+
+Rows are visited in a random order, a fresh one every epoch: a fixed one stalls.  But rows that
+are far apart in memory take up to three times as long to visit as rows that follow each other,
+while rows that follow each other may be much alike (sorted data), so that steps on one after
+the other repeat each other.  An epoch therefore shuffles *groups* of a few neighbours, and then
+goes through some groups at a time, a *window* that fits into the cache, taking one row of each
+group in turn: memory is read in runs, and neighbours are visited a window apart.
+
+The rows may be cut into blocks, each with an order of its own.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from batchsvm.core.tuning import Tuning
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_TO_UNIT = 2.0**-53
+
+
+class Random(NamedTuple):
+    """splitmix64 (Steele, Lea, Flood 2014)."""
+
+    state: np.ndarray  # one uint64
+
+    def uniform(self):
+        """A number in [0, 1), of 53 bits."""
+        self.state[0] += _GOLDEN
+        z = self.state[0]
+        z = (z ^ (z >> np.uint64(30))) * _MIX_1
+        z = (z ^ (z >> np.uint64(27))) * _MIX_2
+        z = z ^ (z >> np.uint64(31))
+        return (z >> np.uint64(11)) * _TO_UNIT
+
+    def permute(self, order, start, count, active, group):
+        """Draw `count` of the `active` groups of entries at `start` without replacement, to the
+        front; within a group, entries keep their order."""
+        for k in range(count):
+            other = k + np.int64(self.uniform() * (active - k))
+            for j in range(group):
+                here, there = start + k * group + j, start + other * group + j
+                chosen = order[there]
+                order[there] = order[here]
+                order[here] = chosen
+
+
+class VisitOrder(NamedTuple):
+    """For each block, the rows that the epoch under way visits, in their order."""
+
+    order: np.ndarray  # block j has the places from edges[j] to edges[j + 1]
+    edges: np.ndarray
+    active: np.ndarray  # how many rows of each block are visited; padded
+    keep: np.ndarray  # for each row, whether the next epoch visits it
+    states: np.ndarray  # of a random generator for each block; padded
+    windows: np.ndarray  # work space: a window of each block
+    group: int  # rows of a group
+    min_rows: int  # fewer rows of a block than these make no batch
+
+    def redraw(self, block):
+        """Draw a new order of the rows of a block that are to be kept."""
+        start, stop, group = self.edges[block], self.edges[block + 1], self.group
+        random = Random(self.states[block])
+        # Groups are counted from another row each time, so that they differ, and so do the rows
+        # that are left over when the last group or batch is not full.
+        first, count = start + np.int64(random.uniform() * (stop - start)), 0
+        for i in range(first, stop):
+            self.order[start + count] = i  # stays unless the next one is written over it
+            count += self.keep[i]
+        for i in range(start, first):
+            self.order[start + count] = i
+            count += self.keep[i]
+        if count < self.min_rows:
+            count = stop - start
+            for k in range(count):
+                self.order[start + k] = start + (first - start + k) % count
+        self.active[block, 0] = count
+        whole = count // group
+        random.permute(self.order, start, whole, whole, group)
+        if group == 1:
+            return
+        window = self.windows.shape[1] // group
+        for first in range(0, whole, window):
+            size = min(window, whole - first)
+            place = start + first * group
+            for k in range(size):
+                for j in range(group):
+                    # Not all groups begin with their first row.
+                    turn = (j + k) % group
+                    self.windows[block, turn * size + k] = self.order[place + k * group + j]
+            for k in range(size * group):
+                self.order[place + k] = self.windows[block, k]
+
+    def longest_block(self):
+        """How many rows are visited of the block that has most of them."""
+        longest = 0
+        for block in range(self.active.shape[0]):
+            longest = max(longest, self.active[block, 0])
+        return longest
+
+
+def make_visit_order(
+    n: int, blocks: int, seed: int, bytes_per_row: float, tuning: Tuning, min_rows: int = 0
+) -> VisitOrder:
+    """All of n rows are visited, in blocks of equal size; if fewer than `min_rows` of a block are
+    left, then all of them again."""
+    index_type = np.int32 if n < 2**31 else np.int64
+    edges = np.arange(blocks + 1) * n // blocks
+    states = np.zeros((blocks, 8), np.uint64)
+    states[:, 0] = np.random.SeedSequence(seed).generate_state(blocks, np.uint64)
+    bytes_per_row = max(bytes_per_row, 1.0)  # rows may have no entries at all
+    group = int(min(max(tuning.max_group_bytes / bytes_per_row, 1), tuning.max_group_rows))
+    group = group if n * bytes_per_row > tuning.min_grouped_bytes else 1
+    groups = int(min(max(tuning.window_bytes / bytes_per_row / group, 1), n / group + 1))
+    return VisitOrder(
+        np.zeros(n, index_type), edges, np.zeros((blocks, 8), np.int64), np.ones(n, np.bool_),
+        states, np.empty((blocks, group * groups), index_type), group, min_rows,
+    )  # fmt: skip
+
+
+# Of methods that leave no row out.
+UNSCREENED = VisitOrder(
+    np.empty(0, np.int32), np.zeros(1, np.int64), np.zeros((1, 8), np.int64),
+    np.zeros(0, np.bool_), np.zeros((1, 8), np.uint64), np.empty((1, 0), np.int32), 1, 0,
+)  # fmt: skip
