@@ -153,17 +153,24 @@ class Kernel:
         return numba.njit(**JIT_OPTIONS)(self._function)
 
     def __call__(self, *args: Any) -> Any:
-        if any(_is_foreign(argument) for argument in args):
-            return self._uncached(*args)
+        for argument in args:
+            if isinstance(argument, tuple) and _is_foreign(argument):
+                return self._uncached(*args)
         return self._cached(*args)
 
 
-def _is_foreign(argument: Any) -> bool:
-    """Whether this is a struct (a NamedTuple), or holds one, whose class is not ours."""
-    if not hasattr(argument, "_fields"):
-        return False
-    ours = type(argument).__module__.startswith("batchsvm.")
-    return not ours or any(_is_foreign(part) for part in argument)
+def _is_foreign(argument: tuple[Any, ...]) -> bool:
+    """Whether this is a loss whose class is not ours, or a struct (a NamedTuple) of ours that
+    holds one."""
+    if not _is_ours(argument.__class__):
+        return True
+    loss = getattr(argument, "loss", None)
+    return loss is not None and not _is_ours(loss.__class__)
+
+
+@functools.cache
+def _is_ours(kind: Any) -> bool:
+    return not hasattr(kind, "_fields") or kind.__module__.startswith("batchsvm.")
 
 
 STRUCT_METHODS: set[str] = set()

@@ -12,7 +12,7 @@ second one; `assemble` makes certificates of them, with the same lines for every
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, log2
+from math import inf, isfinite, log2
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -80,29 +80,24 @@ class Sums(NamedTuple):
     """The sums of a full pass at (W, alpha); those of parts of the rows add up to those of all."""
 
     values: np.ndarray  # (6, K)
+    norms: np.ndarray  # (K,): ||w||
     facts: Facts
     depth: float  # how many roundings a term of a sum goes through, at the most
 
     def plus(self, other: Sums) -> Sums:
-        """The sums over the rows of both."""
+        """The sums over the rows of both, at the same W."""
         depth = max(self.depth, other.depth) + 1
-        return Sums(self.values + other.values, self.facts.plus(other.facts), depth)
+        return Sums(self.values + other.values, self.norms, self.facts.plus(other.facts), depth)
 
-    def primal(self, problem: Problem, W: np.ndarray) -> np.ndarray:
+    def primal(self, lam: np.ndarray) -> np.ndarray:
         """P(w), (K,)."""
-        return self.values[LOSSES] / self.facts.total_weight + _regulariser(problem, W)
+        return self.values[LOSSES] / self.facts.total_weight + lam / 2 * self.norms * self.norms
 
-    def gap(self, problem: Problem, W: np.ndarray) -> np.ndarray:
+    def gap(self, lam: np.ndarray) -> np.ndarray:
         """The gap, should w be w(alpha): what a certificate will find, (K,)."""
-        regulariser = _regulariser(problem, W)
+        regulariser, weight = lam / 2 * self.norms * self.norms, self.facts.total_weight
         losses, duals = self.values[LOSSES], self.values[DUALS]
-        weight = self.facts.total_weight
         return (losses / weight + regulariser) - (duals / weight - regulariser)
-
-
-def _regulariser(problem: Problem, W: np.ndarray) -> np.ndarray:
-    sizes = np.array([norm(W[:, k]) for k in range(problem.k)])
-    return problem.lam / 2 * sizes * sizes
 
 
 def certify_point(
@@ -112,42 +107,35 @@ def certify_point(
 
     Raises CertificateError if a gap is below minus its rounding error.
     """
-    return assemble(problem, W, data.sums(problem, W, dual), data.combination(problem, dual))
+    return assemble(problem, data.sums(problem, W, dual), data.combination(problem, dual))
 
 
-def assemble(
-    problem: Problem, W: np.ndarray, sums: Sums, combination: np.ndarray
-) -> tuple[Certificate, ...]:
-    """Certificates from the sums at (W, alpha) and from sum_i alpha_i s_i x_i, (d, K)."""
-    return tuple(_assemble_one(problem, k, W, sums, combination) for k in range(problem.k))
+def assemble(problem: Problem, sums: Sums, combination: np.ndarray) -> tuple[Certificate, ...]:
+    """Certificates from the sums at (W, alpha) and from sum_i alpha_i s_i x_i, (p, K)."""
+    return tuple(_assemble_one(problem, k, sums, combination[:, k]) for k in range(problem.k))
 
 
-@np.errstate(over="ignore", invalid="ignore")
-def _assemble_one(
-    problem: Problem, k: int, W: np.ndarray, sums: Sums, combination: np.ndarray
-) -> Certificate:
-    facts, values = sums.facts, sums.values[:, k]
+def _assemble_one(problem: Problem, k: int, sums: Sums, v: np.ndarray) -> Certificate:
+    facts, radius = sums.facts, problem.radius
+    losses, duals, magnitude, sensitivity, pull, support = sums.values[:, k].tolist()
     weight, lam = float(facts.total_weight[k]), float(problem.lam[k])
-    radius, w, v = problem.radius, W[:, k], combination[:, k]
-    norm_w, norm_v = norm(w), norm(v) / weight
-    primal = float(values[LOSSES]) / weight + lam / 2 * norm_w * norm_w
-    dual = float(values[DUALS]) / weight - _regulariser_conjugate(lam, radius, norm_v)
+    norm_w, norm_v = float(sums.norms[k]), norm(v) / weight
+    primal = losses / weight + lam / 2 * norm_w * norm_w
+    dual = duals / weight - _regulariser_conjugate(lam, radius, norm_v)
     at_zero = float(facts.losses_at_zero[k]) / weight
 
     # First-order worst cases: a sum of m terms is off by at most m units of its magnitude
     # (NumPy's pairwise sums: log2 m + 8), and w(alpha)_j is a sum of at most n terms.
-    depth = log2(max(facts.rows, w.size, 2)) + 16 + sums.depth
-    dots = (facts.longest_row + 2) * norm_w * values[SENSITIVITY] / weight
+    depth = log2(max(facts.rows, v.size, 2)) + 16 + sums.depth
+    dots = (facts.longest_row + 2) * norm_w * sensitivity / weight
     w_of_alpha = (facts.rows + 2) * min(norm_v / lam, radius)
-    sideways = w_of_alpha * values[PULL] / weight
-    plain = depth * (
-        values[MAGNITUDE] / weight + lam * norm_w * norm_w + norm_v * norm_v / lam + at_zero
-    )
-    rounding = float(UNIT_ROUNDOFF * (dots + sideways + plain))
+    sideways = w_of_alpha * pull / weight
+    plain = depth * (magnitude / weight + lam * norm_w * norm_w + norm_v * norm_v / lam + at_zero)
+    rounding = UNIT_ROUNDOFF * (dots + sideways + plain)
 
     gap = primal - dual
-    support_vectors = int(values[SUPPORT_VECTORS])
-    if not np.isfinite(gap):  # an iterate that overflowed certifies nothing
+    support_vectors = int(support)
+    if not isfinite(gap):  # an iterate that overflowed certifies nothing
         return Certificate(primal, dual, inf, inf, inf, support_vectors)
     if not gap >= -rounding:
         raise CertificateError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import ceil, inf
+from math import ceil, inf, isfinite
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -84,7 +84,8 @@ class Loop:
         self.batch_size, self.options = batch_size, options
         self.best: list[Certificate | None] = [None] * problem.k
         self.statuses: list[Status | None] = [None] * problem.k
-        self._at_zero = trainer.facts.primal_at_zero
+        self._open = np.ones(problem.k, np.bool_)  # which are still in training
+        self._goals = options.tol * trainer.facts.primal_at_zero
         self._records: list[list[tuple[float, ...]]] = [[] for _ in range(problem.k)]
         self._iterations = np.zeros(problem.k, np.int64)
         self._seconds = self._certify_seconds = 0.0
@@ -103,7 +104,7 @@ class Loop:
             if None in self.best:
                 raise
             interrupted = True
-        if interrupted and self._open().any():
+        if interrupted and self._open.any():
             self._certify_what_is_there(stop)
         last = Status.INTERRUPTED if interrupted else Status.MAX_EPOCHS
         self.statuses = [status or last for status in self.statuses]
@@ -111,27 +112,24 @@ class Loop:
     def history(self, k: int) -> History:
         return History(*(np.array(column) for column in zip(*self._records[k], strict=True)))
 
-    def _open(self) -> np.ndarray:
-        return np.array([status is None for status in self.statuses])
-
     def _train(self, warm: bool, stop: StopFlag) -> None:
         trainer, options = self.trainer, self.options
         b, n = self.batch_size, trainer.facts.rows
         iterations = ceil(options.max_epochs * n / b)
         if warm:
-            self._full_pass(self._open(), may_certify=self._open())
+            self._full_pass(self._open.copy(), may_certify=self._open.copy())
         else:
             zero = np.zeros((self.problem.columns(self.data.d), self.problem.k))
             for k in range(self.problem.k):
                 self._record(k, certify_zero(self.problem, trainer.facts, k), zero)
         ours = checkpoints(iterations, n / b, options.averaging == "tail")
         asked = None if options.checkpoints is None else iter(options.checkpoints)
-        goal = options.tol * self._at_zero
+        goals, none = self._goals.copy(), np.full(self.problem.k, -inf)
         for until, is_ours in _stops(asked, ours, iterations):
-            while (running := self._open() & (self._iterations < until)).any():
-                # The estimate is of the last iterate: it says nothing about an average.
-                aims = is_ours and options.averaging is None
-                targets = np.where(running, goal if aims else -inf, np.nan)
+            # The estimate is of the last iterate: it says nothing about an average.
+            aims = goals if is_ours and options.averaging is None else none
+            while (running := self._open & (self._iterations < until)).any():
+                targets = aims if running.all() else np.where(running, aims, np.nan)
                 began = perf_counter()
                 progress = trainer.run(until, targets, stop)
                 self._seconds += perf_counter() - began
@@ -139,10 +137,10 @@ class Loop:
                 if stop.is_set:
                     return
                 at_stop = running & (self._iterations >= until)
-                self._full_pass(at_stop, may_certify=running & is_ours)
+                self._full_pass(at_stop, may_certify=running if is_ours else at_stop)
                 if is_ours:  # where the estimate was too hopeful
-                    goal = np.where(progress.estimates <= goal, goal / 2, goal)
-            if not self._open().any():
+                    goals[progress.estimates <= goals] /= 2
+            if not self._open.any():
                 return
             trainer.restart_average()
 
@@ -153,7 +151,7 @@ class Loop:
         trainer, problem = self.trainer, self.problem
         W = trainer.point()
         sums = trainer.sums(W, screen=True)
-        within = sums.gap(problem, W) <= self.options.tol * self._at_zero
+        within = sums.gap(problem.lam) <= self._goals
         which = certifies | (may_certify & within)
         if not which.any():
             self._seconds += perf_counter() - began
@@ -161,10 +159,13 @@ class Loop:
         recent = trainer.recent_mean()
         if recent is not None:
             at_recent = trainer.sums(recent)
-            better = at_recent.primal(problem, recent) < sums.primal(problem, W)
+            better = at_recent.primal(problem.lam) < sums.primal(problem.lam)
             W = np.where(better, recent, W)
-            sums = sums._replace(values=np.where(better, at_recent.values, sums.values))
-        certificates = assemble(problem, W, sums, trainer.combination())
+            sums = sums._replace(
+                values=np.where(better, at_recent.values, sums.values),
+                norms=np.where(better, at_recent.norms, sums.norms),
+            )
+        certificates = assemble(problem, sums, trainer.combination())
         self._certify_seconds += perf_counter() - began
         for k in np.flatnonzero(which):
             self._record(int(k), certificates[k], W)
@@ -179,13 +180,14 @@ class Loop:
             asked = self.options.callback(
                 k, Checkpoint(int(iteration), epoch, seconds, certificate, *seen)
             )
-        self.statuses[k] = self._why_stop(certificate, self.options.tol * self._at_zero[k], asked)
+        self.statuses[k] = self._why_stop(certificate, self._goals[k], asked)
+        self._open[k] = self.statuses[k] is None
 
     @staticmethod
     def _why_stop(certificate: Certificate, goal: float, asked: bool) -> Status | None:
         if certificate.gap + certificate.rounding <= goal:
             return Status.CONVERGED
-        if not np.isfinite(certificate.gap):
+        if not isfinite(certificate.gap):
             return Status.DIVERGED
         if certificate.gap <= certificate.rounding:
             return Status.PRECISION
@@ -203,7 +205,8 @@ class Loop:
         )  # fmt: skip
         best = self.best[k]
         if best is None or certificate.gap < best.gap:
-            which = np.arange(self.problem.k) == k
+            which = np.zeros(self.problem.k, np.bool_)
+            which[k] = True
             self.trainer.keep_primal(W, which)
             self.trainer.keep_dual(which)
             self.best[k] = certificate
@@ -211,14 +214,14 @@ class Loop:
     def _certify_what_is_there(self, stop: StopFlag) -> None:
         """After Ctrl-C, the better of where training stands and of the best point so far; as it
         may have come while that was being copied, both are certified anew."""
-        trainer, problem, open_ones = self.trainer, self.problem, self._open()
+        trainer, problem, open_ones = self.trainer, self.problem, self._open
         here = trainer.point().copy()
         best = certify_point(self.data, problem, *trainer.best())
         for k in np.flatnonzero(open_ones):
             self.best[k] = best[k]
         if not (trainer.survives_exceptions or stop.is_set):
             return
-        certificates = assemble(problem, here, trainer.sums(here), trainer.combination())
+        certificates = assemble(problem, trainer.sums(here), trainer.combination())
         for k in np.flatnonzero(open_ones):
             if certificates[k].gap < best[k].gap:
                 self._keep(int(k), certificates[k], here)

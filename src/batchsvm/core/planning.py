@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from math import inf, isnan
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from batchsvm.core.layout import Layout
 from batchsvm.core.problem import Facts, Problem
 from batchsvm.core.spectral import Sigma2, beta_b
-from batchsvm.core.theory import pegasos_iterations, sdca_iterations
+from batchsvm.core.theory import Constants, pegasos_iterations, sdca_iterations
 
 
 class PlanRow(NamedTuple):
@@ -22,6 +24,32 @@ class PlanRow(NamedTuple):
     t0: float  # Theorem 2
     T0: float
     T: float
+
+
+class PlanTable(Sequence[PlanRow]):
+    """The rows of a plan's table, which are computed when one is asked for: a small fit takes
+    less time than its table would."""
+
+    def __init__(self, rows: Callable[[], list[PlanRow]]) -> None:
+        self._compute = rows
+
+    @cached_property
+    def rows(self) -> list[PlanRow]:
+        return self._compute()
+
+    def __getitem__(self, k: Any) -> Any:
+        return self.rows[k]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self.rows == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self.rows)
 
 
 @dataclass(frozen=True)
@@ -42,7 +70,7 @@ class Plan:
         The threads that run the iterations.
     reason : str
         Why, in words.
-    table : list of PlanRow
+    table : sequence of PlanRow
         b, beta_b, speed-up b/beta_b and iteration counts for b = 1, 2, 4, ..., n.
     """
 
@@ -54,7 +82,7 @@ class Plan:
     batch_size: int
     workers: int
     reason: str
-    table: list[PlanRow] = field(repr=False)
+    table: Sequence[PlanRow] = field(repr=False)
 
     def __str__(self) -> str:
         chance = self.sigma2.failure_probability
@@ -110,13 +138,18 @@ def make_plan(
         )
         reason = f"{words}; {reason}" if reason else words
     workers = workers if size > 1 else 1
+    constants = Constants(lam, loss, float(facts.radius2[0]), float(facts.primal_at_zero[0]))
+    table = PlanTable(partial(_rows, n, size, sigma2, tol, constants))
+    return Plan(n, columns, lam, tol, sigma2, size, workers, reason, table)
+
+
+def _rows(n: int, size: int, sigma2: Sigma2, tol: float, constants: Constants) -> list[PlanRow]:
+    """The table for b = 1, 2, 4, ..., n and the size that was chosen."""
     sizes = {1 << k for k in range(n.bit_length()) if 1 << k <= n} | {n, size}
-    at_zero, R2 = float(facts.primal_at_zero[0]), float(facts.radius2[0])
-    eps = tol * at_zero
-    table = []
+    eps, rows = tol * constants.first_error, []
     for b in sorted(sizes):
         beta = beta_b(b, n, sigma2)
-        pegasos_T = pegasos_iterations(beta, b, lam, eps, loss, R2)
-        counts = sdca_iterations(beta, b, n, lam, eps, loss, R2, at_zero)
-        table.append(PlanRow(b, beta, b / beta, pegasos_T, *counts))
-    return Plan(n, columns, lam, tol, sigma2, size, workers, reason, table)
+        pegasos_T = pegasos_iterations(beta, b, eps, constants)
+        counts = sdca_iterations(beta, b, n, eps, constants)
+        rows.append(PlanRow(b, beta, b / beta, pegasos_T, *counts))
+    return rows

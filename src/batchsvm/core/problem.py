@@ -87,11 +87,10 @@ def make_problem(
     radius: float = inf,
 ) -> Problem:
     """Problems from checked input; numbers stand for all K of them."""
-    lam = np.atleast_1d(np.asarray(lam, np.float64))
-    k = max(targets.k, lam.size)
+    k = max(targets.k, np.size(lam))
 
     def spread(value: Any) -> np.ndarray:
-        return np.broadcast_to(np.asarray(value, np.float64), (k,))
+        return np.full(k, value, np.float64)
 
     return Problem(
         targets, loss, spread(lam), None if bias is None else spread(bias), spread(offset), radius

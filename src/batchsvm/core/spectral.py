@@ -138,23 +138,16 @@ def _largest_eigenvalue(data: Dataset, question: Question) -> float:
     p = data.d + (question.bias is not None)
     if data.n > p:
         gram = data.gram_times(np.eye(p), question.normalize, question.bias)
-    else:
-        gram = _gram_of_sample(data, question, np.arange(data.n))
-    return float(np.linalg.eigvalsh(gram)[-1])
-
-
-def _gram_of_sample(data: Dataset, question: Question, rows: np.ndarray) -> np.ndarray:
-    """X~X~' over a few rows."""
-    sample = data.sample(rows)
-    sparse = scipy.sparse.issparse(sample)
-    gram = (sample @ sample.T).toarray() if sparse else sample @ sample.T
-    if question.bias is not None:
-        gram = gram + question.bias**2
+        return float(np.linalg.eigvalsh(gram)[-1])
+    rows = data.sample(np.arange(data.n))
+    product = rows @ rows.T
+    gram = product.toarray() if scipy.sparse.issparse(product) else product
+    gram = gram + (question.bias or 0.0) ** 2
     if question.normalize:
         norms = np.sqrt(np.diag(gram))
         scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
         gram = gram * np.outer(scale, scale)
-    return gram
+    return float(np.linalg.eigvalsh(gram)[-1])
 
 
 def _lanczos(
@@ -221,13 +214,13 @@ def _estimate(data: Dataset, question: Question, rng: np.random.Generator) -> Si
     weighs the same, (m s - 1)/(m - 1) for m rows with sigma^2 = s, as in beta_b.
     """
     n, few = data.n, min(ESTIMATE_ROWS, data.n)
-    gram = _gram_of_sample(data, question, np.sort(rng.choice(n, few, replace=False)))
+    rows = np.sort(rng.choice(n, few, replace=False))
     v, largest = rng.standard_normal(few), 1.0
     for _ in range(ESTIMATE_STEPS):
         if (length := norm(v)) == 0.0:  # these rows are all zero
             break
         v = v / length
-        u = np.einsum("ij,j->i", gram, v)
+        u = data.row_gram_times(rows, v, question.normalize, question.bias)
         largest, v = inner(u, v), u
     others = max(largest - 1.0, 0.0) / max(few - 1, 1)
     return Sigma2((1.0 + (n - 1) * others) / n, f"estimate from {few} rows", nan)

@@ -22,37 +22,34 @@ class SDCAIterations(NamedTuple):
     T: float
 
 
-def pegasos_iterations(
-    beta_b: float, b: int, lam: float, eps: float, loss: Loss, radius2: float = 1.0
-) -> float:
+class Constants(NamedTuple):
+    """What the counts depend on beside the batch: the problem."""
+
+    lam: float
+    loss: Loss
+    radius2: float = 1.0  # R^2
+    first_error: float = 1.0  # a bound on D* - D(0): P(0), which is 1 for the hinge
+
+
+def pegasos_iterations(beta_b: float, b: int, eps: float, of: Constants) -> float:
     """Theorem 1: the T after which E[P(tail average)] - P* <= eps.
 
     >>> from batchsvm.losses import Hinge
-    >>> pegasos_iterations(beta_b=2.0, b=4, lam=0.01, eps=0.1, loss=Hinge())
+    >>> pegasos_iterations(beta_b=2.0, b=4, eps=0.1, of=Constants(lam=0.01, loss=Hinge()))
     15000
     """
-    bound = _divide(30.0 * loss.lipschitz**2 * radius2 * beta_b, b * lam * eps)
+    bound = _divide(30.0 * of.loss.lipschitz**2 * of.radius2 * beta_b, b * of.lam * eps)
     return ceil(bound) if bound < inf else inf
 
 
-def sdca_iterations(
-    beta_b: float,
-    b: int,
-    n: int,
-    lam: float,
-    eps: float,
-    loss: Loss,
-    radius2: float = 1.0,
-    first_error: float = 1.0,
-) -> SDCAIterations:
+def sdca_iterations(beta_b: float, b: int, n: int, eps: float, of: Constants) -> SDCAIterations:
     """Theorem 2: t0, T0 and T for which E[gap(averaged alpha)] <= eps.
 
-    `first_error` bounds D* - D(0): P(0), which is 1 for the hinge.
-
     >>> from batchsvm.losses import Hinge
-    >>> sdca_iterations(beta_b=2.0, b=4, n=1000, lam=0.01, eps=0.1, loss=Hinge())
+    >>> sdca_iterations(beta_b=2.0, b=4, n=1000, eps=0.1, of=Constants(lam=0.01, loss=Hinge()))
     SDCAIterations(t0=576, T0=2076, T=2576)
     """
+    lam, loss, radius2, first_error = of
     G = radius2 * (loss.upper - loss.lower) ** 2
     if isinf(G):
         return SDCAIterations(inf, inf, inf)

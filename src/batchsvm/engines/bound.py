@@ -33,6 +33,9 @@ class BoundProblem(ABC):
     """One problem (K = 1), and one record per row."""
 
     facts: Facts
+    examples: np.ndarray
+    total_weight: float
+    weighted: bool
 
     def __init__(self, problem: Problem, n: int, d: int) -> None:
         self.problem, self.loss, self.radius = problem, problem.loss, problem.radius

@@ -12,7 +12,7 @@ from batchsvm.core.certificate import Sums
 from batchsvm.core.problem import Facts, Problem, in_box, join_facts, relative
 from batchsvm.core.tuning import Tuning
 from batchsvm.engines.balance import balanced
-from batchsvm.engines.bound import BoundProblem
+from batchsvm.engines.bound import AlphaOf, BoundProblem
 from batchsvm.engines.protocol import ConstantSums, Dual
 from batchsvm.engines.targets import HostTargets, make_targets
 from batchsvm.engines.trainer import HostDual
@@ -115,16 +115,15 @@ class HostDataset(ABC):
     def sums(self, problem: Problem, W: np.ndarray, dual: Dual) -> Sums:
         alpha, found = dual.fetch(), []
         for k, bound in self.bound(problem):
-            column = alpha[:, k]
-            found.append(bound.sums(_contiguous(W, k), lambda i, j, a=column: a[i:j]))
+            found.append(bound.sums(_contiguous(W, k), _blocks_of(alpha[:, k])))
         values = np.concatenate([sums.values for sums in found], axis=1)
-        return Sums(values, join_facts([sums.facts for sums in found]), found[0].depth)
+        norms = np.concatenate([sums.norms for sums in found])
+        return Sums(values, norms, join_facts([sums.facts for sums in found]), found[0].depth)
 
     def combination(self, problem: Problem, dual: Dual) -> np.ndarray:
         alpha, found = dual.fetch(), []
         for k, bound in self.bound(problem):
-            column = alpha[:, k]
-            found.append(bound.combination(lambda i, j, a=column: a[i:j]))
+            found.append(bound.combination(_blocks_of(alpha[:, k])))
         return np.column_stack(found)
 
     def hessian(self, problem: Problem, W: np.ndarray) -> np.ndarray:
@@ -143,8 +142,7 @@ class HostDataset(ABC):
         found = []
         for k, bound in self.bound(problem):
             c = bound.curvatures(_contiguous(W, k)) * bound.products(_contiguous(V, k))
-            product = bound.combine(lambda start, stop, c=c: c[start:stop])
-            found.append(product / bound.total_weight)
+            found.append(bound.combine(_blocks_of(c)) / bound.total_weight)
         return np.column_stack(found)
 
     def close(self) -> None:
@@ -155,6 +153,10 @@ class HostDataset(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _blocks_of(vector: np.ndarray) -> AlphaOf:
+    return lambda start, stop: vector[start:stop]
 
 
 def _contiguous(W: np.ndarray, k: int) -> np.ndarray:

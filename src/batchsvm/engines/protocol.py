@@ -34,7 +34,10 @@ from batchsvm.core.tuning import Tuning
 class Targets(Protocol):
     """What an engine keeps of y, the weights and the offsets of K problems."""
 
-    k: int  # how many problems; one set of targets may serve problems that differ in lam alone
+    @property
+    def k(self) -> int:
+        """How many problems; one set of targets may serve problems that differ in lam alone."""
+        ...
 
     def only(self, k: int) -> Targets:
         """The targets of problem k alone."""
@@ -76,9 +79,10 @@ class Trainer(Protocol):
         Whether `point` is still a point of the run if an exception (Ctrl-C) has ended `run`.
     """
 
-    facts: Facts
-    survives_exceptions: bool
-
+    @property
+    def facts(self) -> Facts: ...
+    @property
+    def survives_exceptions(self) -> bool: ...
     @property
     def beta(self) -> np.ndarray: ...
     @property
@@ -170,19 +174,28 @@ class Dataset(Protocol):
         What has been measured of the data, such as sigma^2; shared by `share`.
     """
 
-    n: int
-    d: int
-    nonzeros: int
-    engine: str
-    jobs: int
-    deterministic: bool
-    problems_at_once: float
-    sliceable: bool
-    tuning: Tuning
-    memo: dict[Any, Any]
-
+    @property
+    def n(self) -> int: ...
+    @property
+    def d(self) -> int: ...
+    @property
+    def nonzeros(self) -> int: ...
     @property
     def mean_norm2(self) -> float: ...
+    @property
+    def engine(self) -> str: ...
+    @property
+    def jobs(self) -> int: ...
+    @property
+    def deterministic(self) -> bool: ...
+    @property
+    def problems_at_once(self) -> float: ...
+    @property
+    def sliceable(self) -> bool: ...
+    @property
+    def tuning(self) -> Tuning: ...
+    @property
+    def memo(self) -> dict[Any, Any]: ...
 
     def over_blocks(self, work: Callable[[int, int], Any]) -> list[Any]:
         """work(start, stop) over blocks of rows, by this host's threads; the results in order.
@@ -226,6 +239,12 @@ class Dataset(Protocol):
 
         `normalize` scales each row to norm 1 (rows of norm 0 stay), with its bias entry.
         """
+        ...
+
+    def row_gram_times(
+        self, rows: np.ndarray, v: np.ndarray, normalize: bool = True, bias: float | None = None
+    ) -> np.ndarray:
+        """X X' v over a few rows, numbered by `rows`; v and the result have an entry for each."""
         ...
 
     def absolute_sums(

@@ -162,7 +162,8 @@ n_features_in_, feature_names_in_
         with placed(data.X, n_jobs=settings.n_jobs) as whole:
 
             def one(k: int) -> tuple[np.ndarray, np.ndarray]:
-                fold = _Fold(whole, data, *folds[k], (seed + k) % 2**64)
+                train, test = folds[k]
+                fold = _Fold(whole, data, train, test, (seed + k) % 2**64)
                 return self._fold(fold, settings, scorer, stop)
 
             try:

@@ -28,9 +28,9 @@ def refuse_one_class(found: Classes, weights: np.ndarray | None) -> None:
     present = np.unique(codes if weights is None else codes[weights > 0])
     if len(present) < 2:
         where = "" if weights is None else " among the rows of positive weight"
-        found = f"one class, {classes[present[0]].item()!r}" if len(present) else "none"
+        only = f"one class, {classes[present[0]].item()!r}" if len(present) else "none"
         raise ValueError(
-            f"y must have at least two classes{where}, but it has {found};"
+            f"y must have at least two classes{where}, but it has {only};"
             " batchsvm.fit takes one class too"
         )
 

@@ -42,7 +42,7 @@ def fit_model(
     X, y = X if sp.issparse(X) else np.asarray(X), np.asarray(y)
     if intercept_scaling:
         checks.number("intercept_scaling", intercept_scaling, "0 or a positive number", 0.0)
-    intercept = (
+    intercept: dict[str, Any] = (
         {"intercept": "penalised", "scaling": intercept_scaling} if intercept_scaling else {}
     )
     solutions = fit_many(X, y, loss, **intercept, **options)

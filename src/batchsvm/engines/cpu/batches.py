@@ -81,7 +81,7 @@ def sdca_fixed_beta(dual, batch_worker, w, visits, rule, budget):
         batch.counts[me, 0] = count
         batch.totals[me, 0], batch.totals[me, 1] = seen, violation
         worker.wait()
-        for other in range(worker.count):
+        for other in range(worker.workers):
             for k in range(batch.counts[other, 0]):
                 i, c = batch.rows[other, k], batch.coefficients[other, k]
                 if guards:  # N D has a term -||w||^2 lam N/2
@@ -161,7 +161,7 @@ def sdca_aggressive(dual, batch_worker, w, delta, visits, rule, budget):
         for turn in range(rounds + 1):
             batch.totals[me, 0], batch.totals[me, 1] = zeta, gain
             worker.wait()
-            for other in range(worker.count):
+            for other in range(worker.workers):
                 for k in range(batch.counts[other, 0]):
                     c = batch.coefficients[other, k]
                     if c != 0.0:
@@ -169,7 +169,7 @@ def sdca_aggressive(dual, batch_worker, w, delta, visits, rule, budget):
             batch.totals[me, 2] = norm2
             worker.wait()
             all_zeta, all_gain, all_norm2 = 0.0, 0.0, 0.0
-            for other in range(worker.count):
+            for other in range(worker.workers):
                 all_zeta += batch.totals[other, 0]
                 all_gain += batch.totals[other, 1]
                 all_norm2 += batch.totals[other, 2]
@@ -193,7 +193,7 @@ def sdca_aggressive(dual, batch_worker, w, delta, visits, rule, budget):
         accepted = all_gain - 0.5 * dual.unit * all_norm2 > 0.0
         refused += all_zeta > 0.0 and not accepted
         beta = beta**gamma * rho ** (1.0 - gamma)
-        for other in range(worker.count):
+        for other in range(worker.workers):
             for k in range(batch.counts[other, 0]):
                 if batch.moved[other, k]:
                     rows.flush(batch.rows[other, k], dual.unit if accepted else 0.0, delta, w)

@@ -80,12 +80,12 @@ def sdca_blocks(dual, block_worker, w, visits, theta, budget):
     worker.wait()  # all have read w before the first of them may write it
     while done < budget.iterations and not reached:
         if position >= order.size:
-            for block in range(me, blocks, worker.count):
+            for block in range(me, blocks, worker.workers):
                 order_of.redraw(block)
             position = 0
             worker.wait()  # all know the longest block
         moves = exchange.moves[done % 2]
-        for block in range(me, blocks, worker.count):
+        for block in range(me, blocks, worker.workers):
             for j in range(d):
                 local[j] = base[j]
             start, active = order_of.edges[block], order_of.active[block, 0]
@@ -139,7 +139,7 @@ def sdca_blocks(dual, block_worker, w, visits, theta, budget):
             averaging.observe_primal(1.0, base)
         if theta < 1.0:
             shortened += 1
-            for block in range(me, blocks, worker.count):
+            for block in range(me, blocks, worker.workers):
                 for k in range(exchange.moved[block, 0]):
                     i, old = exchange.rows[block, k], exchange.old[block, k]
                     examples[i].alpha = old + theta * (examples[i].alpha - old)

@@ -10,7 +10,7 @@ import numpy as np
 
 from batchsvm.core.certificate import SUM_COUNT, Sums
 from batchsvm.core.problem import Facts, Problem
-from batchsvm.core.vectors import CHUNK
+from batchsvm.core.vectors import CHUNK, norm
 from batchsvm.engines.bound import AlphaOf, BoundProblem, OnResponses
 from batchsvm.engines.cpu.column_slices import ColumnSlice, with_bias
 from batchsvm.engines.cpu.passes import example_facts, point_sums
@@ -100,7 +100,7 @@ class CpuProblem(BoundProblem):
 
     def _add_own(self, worker: Worker, coefficients: AlphaOf) -> np.ndarray:
         v = np.zeros(self.d)
-        for start, stop in self.data.blocks()[worker.rank :: worker.count]:
+        for start, stop in self.data.blocks()[worker.rank :: worker.workers]:
             add_rows(self.rows, start, coefficients(start, stop), v)
         return v
 
@@ -122,7 +122,7 @@ class CpuProblem(BoundProblem):
 
         values = np.array(self.over_blocks(block)).sum(axis=0)
         depth = CHUNK + self.data.tuning.max_block_rows // CHUNK
-        return Sums(values[:, np.newaxis], self.facts, depth)
+        return Sums(values[:, np.newaxis], np.array([norm(w)]), self.facts, depth)
 
     def _block_sums(
         self,

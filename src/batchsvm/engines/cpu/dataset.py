@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from threading import Lock
 from typing import Any
 
@@ -26,6 +26,7 @@ from batchsvm.engines.cpu.rows import (
     as_scipy,
     densify,
     products,
+    row_gram_times,
     some_norms2,
     some_rows,
 )
@@ -168,7 +169,7 @@ class CpuDataset(HostDataset):
     def _gram_times_one(self, rows: Rows, scale: np.ndarray, v: np.ndarray) -> np.ndarray:
         def own(worker: Worker) -> np.ndarray:
             out = np.zeros(v.size)
-            for start, stop in self.blocks()[worker.rank :: worker.count]:
+            for start, stop in self.blocks()[worker.rank :: worker.workers]:
                 u = np.empty(stop - start)
                 products(rows, start, v, u)
                 u *= scale[start:stop] ** 2
@@ -184,6 +185,13 @@ class CpuDataset(HostDataset):
             densify(rows, start, part)
             part *= scale[start : start + DENSE_BLOCK_ROWS, None]
             out += part.T @ (part @ V)
+        return out
+
+    def row_gram_times(
+        self, rows: np.ndarray, v: np.ndarray, normalize: bool = True, bias: float | None = None
+    ) -> np.ndarray:
+        biased, out = self._biased(bias), np.empty(rows.size)
+        row_gram_times(biased, rows, v, np.zeros(biased.shape[1]), out, bool(normalize))
         return out
 
     def absolute_sums(
@@ -203,8 +211,10 @@ class CpuDataset(HostDataset):
 
     def scores(self, W: np.ndarray) -> np.ndarray:
         out = np.empty((self.n, W.shape[1]), order="F")
-        for k, w in enumerate(np.ascontiguousarray(W.T, dtype=np.float64)):
-            self.over_blocks(lambda i, j, k=k, w=w: products(self.rows, i, w, out[i:j, k]))
+        rows = np.ascontiguousarray(W.T, dtype=np.float64)
+        for k in range(W.shape[1]):
+            w, column = rows[k], out[:, k]
+            self.over_blocks(partial(_multiply, self.rows, w, column))
         return out
 
     def trainer(self, problem: Problem) -> HostTrainer:
@@ -215,10 +225,15 @@ class CpuDataset(HostDataset):
         self.pool.close()
 
 
+def _multiply(rows: Rows, w: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
+    products(rows, start, w, out[start:stop])
+
+
 def place(
     X: Any, jobs: int = 1, tuning: Tuning = DEFAULT_TUNING, keeps_norms: bool = True
 ) -> CpuDataset:
     """X in this machine's memory, used in place; `keeps_norms` for more than one problem."""
     with WorkerPool(jobs) as pool:
         placed = PlacedRows(read_rows(X, pool, tuning))
+    keeps_norms = keeps_norms or placed.rows.shape[0] <= tuning.max_block_rows
     return CpuDataset(placed, jobs, tuning, keeps_norms)

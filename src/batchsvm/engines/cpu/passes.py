@@ -37,7 +37,7 @@ def over_blocks(
     results: list[Any] = [None] * len(blocks)
 
     def share(worker: Worker) -> None:
-        for k in range(worker.rank, len(blocks), worker.count):
+        for k in range(worker.rank, len(blocks), worker.workers):
             results[k] = work(*blocks[k])
 
     pool.run(share)

@@ -66,7 +66,7 @@ def pegasos(primal, batch_worker, v, counts, visits, at, iterations):
                 count += 1
         batch.counts[me, 0] = count
         worker.wait()
-        for other in range(worker.count):
+        for other in range(worker.workers):
             for k in range(batch.counts[other, 0]):
                 i, c = batch.rows[other, k], batch.coefficients[other, k]
                 if projects:

@@ -343,6 +343,19 @@ def add_rows(rows, start, coefficients, v):
 
 
 @Kernel
+def row_gram_times(rows, order, v, room, out, normalize):
+    """out = X X' v over the rows in `order`; `room` is of zeros, one for each column."""
+    for k in range(order.size):
+        norm2 = rows.norm2(order[k])
+        out[k] = 1.0
+        if normalize:
+            out[k] = 1.0 / np.sqrt(norm2) if norm2 > 0.0 else 0.0
+        rows.add(order[k], out[k] * v[k], room)
+    for k in range(order.size):
+        out[k] *= rows.dot(order[k], room)
+
+
+@Kernel
 def absolute_sums(rows, scale, columns):
     """Add the column sums of |X~| to `columns`; returns the largest row sum of |X~|."""
     largest = 0.0

@@ -33,7 +33,7 @@ class Visits(NamedTuple):
     """Which rows are visited when, and what is remembered of the visits."""
 
     sampler: Sampler | BlockSampler
-    screening: Screening
+    screening: Screening | None  # None for Pegasos, which visits all rows
     averaging: Any
 
 

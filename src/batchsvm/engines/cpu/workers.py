@@ -80,21 +80,21 @@ class Worker(NamedTuple):
     """One of the workers that run a kernel."""
 
     rank: int
-    count: int  # of workers
+    workers: int  # how many there are
     flags: np.ndarray  # for each worker a line to count its waits in, and one for each round;
     # the last line says that a worker will not come any more
 
     def wait(self):
         """Go on when all workers have come here."""
-        if self.count == 1:
+        if self.workers == 1:
             return
-        room = self.flags.size // self.count // LINE * LINE
+        room = self.flags.size // self.workers // LINE * LINE
         home = self.rank * room
         turn = self.flags[home] + 1
         self.flags[home] = turn
         step, line = 1, LINE
-        while step < self.count:
-            publish(self.flags, (self.rank + step) % self.count * room + line, turn)
+        while step < self.workers:
+            publish(self.flags, (self.rank + step) % self.workers * room + line, turn)
             spins = 0
             while published(self.flags, home + line) < turn:
                 spins += 1
@@ -106,7 +106,7 @@ class Worker(NamedTuple):
 
     def portion(self, total):
         """Which of so many things are this worker's: from where to where."""
-        return self.rank * total // self.count, (self.rank + 1) * total // self.count
+        return self.rank * total // self.workers, (self.rank + 1) * total // self.workers
 
 
 struct_methods(Worker.wait, Worker.portion)

@@ -76,4 +76,5 @@ class ReferenceProblem(BoundProblem):
                 np.count_nonzero(alpha),
             ]
         )
-        return Sums(values[:, np.newaxis], self.facts, SUMMATION_DEPTH)
+        norm = np.array([np.linalg.norm(w)])
+        return Sums(values[:, np.newaxis], norm, self.facts, SUMMATION_DEPTH)

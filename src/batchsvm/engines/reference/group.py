@@ -56,7 +56,8 @@ class TrainerGroup:
     def sums(self, W: np.ndarray, screen: bool = False) -> Sums:
         found = [t.sums(W[:, [k]], screen) for k, t in enumerate(self.trainers)]
         values = np.hstack([sums.values for sums in found])
-        return Sums(values, self.facts, found[0].depth)
+        norms = np.concatenate([sums.norms for sums in found])
+        return Sums(values, norms, self.facts, found[0].depth)
 
     def combination(self) -> np.ndarray:
         return np.hstack([trainer.combination() for trainer in self.trainers])

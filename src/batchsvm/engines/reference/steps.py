@@ -115,6 +115,7 @@ class GuardedSteps(BatchSteps):
 
 class AggressiveSteps(BatchSteps):
     def step(self, A: np.ndarray, X: np.ndarray) -> None:
+        assert isinstance(self.method, Aggressive)
         if A.size > 1:
             _aggressive_iteration(self.problem, self.method, self.state, A, X)
         else:
