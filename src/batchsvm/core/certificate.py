@@ -11,6 +11,7 @@ second one; `assemble` makes certificates of them, with the same lines for every
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf, isfinite, log2
 from typing import TYPE_CHECKING, NamedTuple
@@ -89,15 +90,24 @@ class Sums(NamedTuple):
         depth = max(self.depth, other.depth) + 1
         return Sums(self.values + other.values, self.norms, self.facts.plus(other.facts), depth)
 
-    def primal(self, lam: np.ndarray) -> np.ndarray:
-        """P(w), (K,)."""
-        return self.values[LOSSES] / self.facts.total_weight + lam / 2 * self.norms * self.norms
+    def primals(self, lam: np.ndarray) -> list[float]:
+        """P(w) of each problem."""
+        return [losses + regulariser for losses, _, regulariser in self._terms(lam)]
 
-    def gap(self, lam: np.ndarray) -> np.ndarray:
-        """The gap, should w be w(alpha): what a certificate will find, (K,)."""
-        regulariser, weight = lam / 2 * self.norms * self.norms, self.facts.total_weight
-        losses, duals = self.values[LOSSES], self.values[DUALS]
-        return (losses / weight + regulariser) - (duals / weight - regulariser)
+    def gaps(self, lam: np.ndarray) -> list[float]:
+        """The gap of each problem, should w be w(alpha): what a certificate will find."""
+        return [
+            (losses + regulariser) - (duals - regulariser)
+            for losses, duals, regulariser in self._terms(lam)
+        ]
+
+    def _terms(self, lam: np.ndarray) -> Iterator[tuple[float, float, float]]:
+        """The mean loss, its dual, and lam/2 ||w||^2 of each problem, as Python's numbers: there
+        are few of them, and NumPy takes a microsecond for each operation."""
+        values, weights = self.values.tolist(), self.facts.total_weight.tolist()
+        for k, (size, weight) in enumerate(zip(self.norms.tolist(), weights, strict=True)):
+            regulariser = float(lam[k]) / 2 * size * size
+            yield values[LOSSES][k] / weight, values[DUALS][k] / weight, regulariser
 
 
 def certify_point(

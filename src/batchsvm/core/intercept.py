@@ -23,8 +23,9 @@ free
     is solved by the core's own methods, from the alpha before it; the data are placed once.  Its
     alpha has sum_i s_i alpha_i = lam N (b_{k+1} - b_k)/scaling^2, which goes to zero.
     `Dataset.balanced` makes that sum zero exactly, and P(w, b_{k+1}) and D of the balanced alpha
-    are computed from scratch.  Steps of b that shrink at a steady rate are drawn out to where they lead (Aitken), those that
-    do not shrink get a larger `scaling`, and problems are solved only as well as b is known.
+    are computed from scratch.  Steps of b that shrink at a steady rate are drawn out to where
+    they lead (Aitken), those that do not shrink get a larger `scaling`, and problems are solved
+    only as well as b is known.
 """
 
 from __future__ import annotations

@@ -84,10 +84,9 @@ class Loop:
         self.batch_size, self.options = batch_size, options
         self.best: list[Certificate | None] = [None] * problem.k
         self.statuses: list[Status | None] = [None] * problem.k
-        self._open = np.ones(problem.k, np.bool_)  # which are still in training
-        self._goals = options.tol * trainer.facts.primal_at_zero
+        self._goals = (options.tol * trainer.facts.primal_at_zero).tolist()
         self._records: list[list[tuple[float, ...]]] = [[] for _ in range(problem.k)]
-        self._iterations = np.zeros(problem.k, np.int64)
+        self._iterations = [0] * problem.k
         self._seconds = self._certify_seconds = 0.0
 
     def train(self, warm: bool, stop: StopFlag) -> None:
@@ -104,7 +103,7 @@ class Loop:
             if None in self.best:
                 raise
             interrupted = True
-        if interrupted and self._open.any():
+        if interrupted and self._open():
             self._certify_what_is_there(stop)
         last = Status.INTERRUPTED if interrupted else Status.MAX_EPOCHS
         self.statuses = [status or last for status in self.statuses]
@@ -112,54 +111,61 @@ class Loop:
     def history(self, k: int) -> History:
         return History(*(np.array(column) for column in zip(*self._records[k], strict=True)))
 
+    def _open(self) -> list[int]:
+        """The problems that are still in training."""
+        return [k for k, status in enumerate(self.statuses) if status is None]
+
     def _train(self, warm: bool, stop: StopFlag) -> None:
         trainer, options = self.trainer, self.options
         b, n = self.batch_size, trainer.facts.rows
         iterations = ceil(options.max_epochs * n / b)
         if warm:
-            self._full_pass(self._open.copy(), may_certify=self._open.copy())
+            self._full_pass(self._open(), may_certify=[])
         else:
             zero = np.zeros((self.problem.columns(self.data.d), self.problem.k))
             for k in range(self.problem.k):
                 self._record(k, certify_zero(self.problem, trainer.facts, k), zero)
         ours = checkpoints(iterations, n / b, options.averaging == "tail")
         asked = None if options.checkpoints is None else iter(options.checkpoints)
-        goals, none = self._goals.copy(), np.full(self.problem.k, -inf)
+        goals = self._goals.copy()
         for until, is_ours in _stops(asked, ours, iterations):
             # The estimate is of the last iterate: it says nothing about an average.
-            aims = goals if is_ours and options.averaging is None else none
-            while (running := self._open & (self._iterations < until)).any():
-                targets = aims if running.all() else np.where(running, aims, np.nan)
+            aims = is_ours and options.averaging is None
+            while running := [k for k in self._open() if self._iterations[k] < until]:
+                targets = np.full(self.problem.k, np.nan)
+                targets[running] = [goals[k] for k in running] if aims else -inf
                 began = perf_counter()
                 progress = trainer.run(until, targets, stop)
                 self._seconds += perf_counter() - began
-                self._iterations = progress.iterations
+                self._iterations = progress.iterations.tolist()
                 if stop.is_set:
                     return
-                at_stop = running & (self._iterations >= until)
-                self._full_pass(at_stop, may_certify=running if is_ours else at_stop)
-                if is_ours:  # where the estimate was too hopeful
-                    goals[progress.estimates <= goals] /= 2
-            if not self._open.any():
+                at_stop = [k for k in running if self._iterations[k] >= until]
+                self._full_pass(at_stop, may_certify=running if is_ours else [])
+                for k in running if is_ours else ():
+                    if progress.estimates[k] <= goals[k]:  # it was too hopeful
+                        goals[k] /= 2
+            if not self._open():
                 return
             trainer.restart_average()
 
-    def _full_pass(self, certifies: np.ndarray, may_certify: np.ndarray) -> None:
+    def _full_pass(self, certifies: list[int], may_certify: list[int]) -> None:
         """Make a full pass, and certify the points for which that is asked, or for which it may
         be done and ends the run."""
         began = perf_counter()
         trainer, problem = self.trainer, self.problem
         W = trainer.point()
         sums = trainer.sums(W, screen=True)
-        within = sums.gap(problem.lam) <= self._goals
-        which = certifies | (may_certify & within)
-        if not which.any():
+        gaps = sums.gaps(problem.lam)
+        within = [k for k in may_certify if gaps[k] <= self._goals[k]]
+        which = sorted({*certifies, *within})
+        if not which:
             self._seconds += perf_counter() - began
             return
         recent = trainer.recent_mean()
         if recent is not None:
             at_recent = trainer.sums(recent)
-            better = at_recent.primal(problem.lam) < sums.primal(problem.lam)
+            better = np.less(at_recent.primals(problem.lam), sums.primals(problem.lam))
             W = np.where(better, recent, W)
             sums = sums._replace(
                 values=np.where(better, at_recent.values, sums.values),
@@ -167,8 +173,8 @@ class Loop:
             )
         certificates = assemble(problem, sums, trainer.combination())
         self._certify_seconds += perf_counter() - began
-        for k in np.flatnonzero(which):
-            self._record(int(k), certificates[k], W)
+        for k in which:
+            self._record(k, certificates[k], W)
 
     def _record(self, k: int, certificate: Certificate, W: np.ndarray) -> None:
         """Note a certified point of problem k, and stop there if there is a reason."""
@@ -181,7 +187,6 @@ class Loop:
                 k, Checkpoint(int(iteration), epoch, seconds, certificate, *seen)
             )
         self.statuses[k] = self._why_stop(certificate, self._goals[k], asked)
-        self._open[k] = self.statuses[k] is None
 
     @staticmethod
     def _why_stop(certificate: Certificate, goal: float, asked: bool) -> Status | None:
@@ -195,7 +200,7 @@ class Loop:
 
     def _keep(self, k: int, certificate: Certificate, W: np.ndarray) -> None:
         """Note a certified point, and keep it if it is the best one."""
-        iteration = int(self._iterations[k])
+        iteration = self._iterations[k]
         self._records[k].append(
             (
                 iteration, iteration * self.batch_size / self.trainer.facts.rows, self._seconds,
@@ -214,17 +219,17 @@ class Loop:
     def _certify_what_is_there(self, stop: StopFlag) -> None:
         """After Ctrl-C, the better of where training stands and of the best point so far; as it
         may have come while that was being copied, both are certified anew."""
-        trainer, problem, open_ones = self.trainer, self.problem, self._open
+        trainer, problem, running = self.trainer, self.problem, self._open()
         here = trainer.point().copy()
         best = certify_point(self.data, problem, *trainer.best())
-        for k in np.flatnonzero(open_ones):
+        for k in running:
             self.best[k] = best[k]
         if not (trainer.survives_exceptions or stop.is_set):
             return
         certificates = assemble(problem, trainer.sums(here), trainer.combination())
-        for k in np.flatnonzero(open_ones):
+        for k in running:
             if certificates[k].gap < best[k].gap:
-                self._keep(int(k), certificates[k], here)
+                self._keep(k, certificates[k], here)
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from batchsvm.core.certificate import DUALS, LOSSES, Sums
+from batchsvm.core.certificate import Sums
 from batchsvm.core.layout import Schedule
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.tuning import Tuning
@@ -65,14 +65,6 @@ def sampler_for(
     if not isinstance(method, Pegasos) and method.may_skip(b, schedule.averaging is not None):
         visits = make_visit_order(n, 1, seed, bytes_per_row, tuning, min_rows=b)
     return make_sampler(method.sampling, n, b, seed, visits)
-
-
-def _gap(sums: Sums, lam: float) -> float:
-    """`Sums.gap` of one problem."""
-    size, weight = float(sums.norms[0]), float(sums.facts.total_weight[0])
-    losses, duals = float(sums.values[LOSSES, 0]), float(sums.values[DUALS, 0])
-    regulariser = lam / 2 * size * size
-    return (losses / weight + regulariser) - (duals / weight - regulariser)
 
 
 class HostTrainer:
@@ -137,7 +129,7 @@ class HostTrainer:
         if not (screen and self.screens):
             return self.bound.sums(W[:, 0], alpha_of)
         found = self.bound.sums(W[:, 0], alpha_of, self.stepper.screen)
-        gap = _gap(found, self.bound.lam)
+        [gap] = found.gaps(self.bound.problem.lam)
         assert isinstance(self.state, DualState)
         self.state.screening.note_full_pass(gap * self.bound.total_weight, self.visits.keep)
         return found
