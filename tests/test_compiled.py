@@ -13,7 +13,7 @@ import pytest
 
 import batchsvm
 from batchsvm import compiled
-from conftest import toy
+from helpers import toy
 
 FIT = """
 import sys
@@ -110,7 +110,8 @@ def test_a_loss_from_outside_the_package_works_and_is_not_cached(method):
         np.testing.assert_allclose(solution.w, ridge, atol=1e-4)
     cached = [path.name for path in Path(compiled.cache_folder()).rglob("*.nbi")]
     assert cached
-    from batchsvm.engines import cpu
+    from batchsvm.engines.cpu.batches import sdca_aggressive, sdca_fixed_beta
+    from batchsvm.engines.cpu.pegasos import pegasos
 
-    for kernel in (cpu.sdca_fixed_beta, cpu.sdca_aggressive, cpu.pegasos):
+    for kernel in (sdca_fixed_beta, sdca_aggressive, pegasos):
         assert not any("LeastSquares" in str(signature) for signature in kernel._cached.signatures)

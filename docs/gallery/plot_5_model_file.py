@@ -12,7 +12,7 @@ from pathlib import Path
 import batchsvm
 from batchsvm.datasets import load
 from batchsvm.displays import ConvergenceDisplay
-from batchsvm.modelling import certify_model
+from batchsvm.models.fitting import certify_model
 
 data = load("breast-cancer")
 solution = batchsvm.fit(

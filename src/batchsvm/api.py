@@ -465,9 +465,9 @@ def sigma2(
         method, bool(normalize), None, int(sampled_rows), float(failure_probability), seed
     )
     with placed(X, engine, n_jobs) as data:
+        targets = data.targets(np.ones(data.n, np.int8))
+        facts = data.facts(make_problem(targets, checks.read_loss("hinge"), 1.0))  # X is finite
         if not normalize:
-            targets = data.targets(np.ones(data.n))
-            facts = data.facts(make_problem(targets, checks.read_loss("hinge"), 1.0))
             refuse_long_rows(facts, "normalize=True")
         return measure_sigma2(data, question)
 
@@ -503,7 +503,7 @@ def plan(
         if y is None:
             if loss.task == "regression":
                 raise ValueError("y must be given for a regression loss, since P(0) depends on it")
-            y = np.ones(data.n)
+            y = np.ones(data.n, np.int8)
         targets, _ = _read_targets(data, y, loss)
         problem = make_problem(targets, loss, lam)
         found = sigma2_for(data, problem, Question(), sigma2)

@@ -85,7 +85,7 @@ OverBlocks = Callable[[Callable[[int, int], Any]], list[Any]]
 def read_targets(
     y: Any, n: int, loss: Loss, over_blocks: OverBlocks | None = None
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """y as float64 (-1 and +1 for classification), and the two classes in that order."""
+    """y as float64, or for classification as -1 and +1 (int8), and the two classes in that order."""
     y = np.asarray(y)
     if y.shape != (n,):
         raise ValueError(f"y must have shape ({n},), one entry per row of X, not {y.shape}")
@@ -101,13 +101,13 @@ def read_targets(
 
 def _read_labels(y: np.ndarray, over_blocks: OverBlocks) -> tuple[np.ndarray, np.ndarray]:
     numeric = y.dtype.kind in "biuf"
-    signs = np.empty(y.size)
+    signs = np.empty(y.size, np.int8)
 
     def fill(start: int, stop: int) -> bool:
         """Whether all labels of a block are of the two classes."""
         part = y[start:stop]
         high = part == classes[-1]
-        signs[start:stop] = np.where(high, 1.0, -1.0)
+        signs[start:stop] = np.where(high, 1, -1)
         return bool((high | (part == classes[0])).all())
 
     if numeric:  # without sorting, which takes longer than an epoch
@@ -130,7 +130,7 @@ def _read_labels(y: np.ndarray, over_blocks: OverBlocks) -> tuple[np.ndarray, np
     if classes[0] == classes[-1]:  # one class: by its sign where it has one
         classes = classes[:1]
         positive = not numeric or bool(classes[0] > 0)
-        return np.full(y.shape, 1.0 if positive else -1.0), classes
+        return np.full(y.shape, 1 if positive else -1, np.int8), classes
     return signs, classes
 
 

@@ -26,8 +26,10 @@ class Classes(NamedTuple):
         if self.k > 1:
             return data.targets(self.codes, sample_weight, classes=self.k)
         if self.labels.size == 1:
-            return data.targets(np.full(data.n, sign_of_only(self.labels)), sample_weight)
-        return data.targets(np.where(self.codes == 1, 1.0, -1.0), sample_weight)
+            signs = np.full(data.n, sign_of_only(self.labels), np.int8)
+            return data.targets(signs, sample_weight)
+        signs = np.where(self.codes == 1, 1, -1).astype(np.int8)
+        return data.targets(signs, sample_weight)
 
     def take(self, rows: np.ndarray) -> Classes:
         """Those of some of the rows."""
@@ -38,10 +40,10 @@ def problem_count(labels: np.ndarray) -> int:
     return 1 if labels.size <= 2 else labels.size
 
 
-def sign_of_only(labels: np.ndarray) -> float:
+def sign_of_only(labels: np.ndarray) -> int:
     """What a single class counts as: by its sign where it has one."""
     numeric = labels.dtype.kind in "fiub"
-    return -1.0 if numeric and not labels[0] > 0 else 1.0
+    return -1 if numeric and not labels[0] > 0 else 1
 
 
 def positive_labels(labels: np.ndarray) -> list[Any]:

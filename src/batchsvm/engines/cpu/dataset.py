@@ -25,6 +25,7 @@ from batchsvm.engines.cpu.rows import (
     add_rows,
     as_scipy,
     densify,
+    gram_coefficients,
     products,
     row_gram_times,
     some_norms2,
@@ -125,13 +126,6 @@ class CpuDataset(HostDataset):
     def _biased(self, bias: float | None) -> Rows:
         return self.rows if bias is None else Biased(self.rows, self.d, bias)
 
-    def _scale(self, normalize: bool, bias: float | None) -> np.ndarray:
-        """What each row is multiplied by."""
-        if not normalize:
-            return np.ones(self.n)
-        norms = np.sqrt(self.norms2 + (0.0 if bias is None else bias * bias))
-        return np.divide(1.0, norms, out=norms, where=norms > 0)
-
     # Other data sets over the same rows.
 
     def sample(self, rows: np.ndarray) -> Any:
@@ -159,31 +153,32 @@ class CpuDataset(HostDataset):
     def gram_times(
         self, V: np.ndarray, normalize: bool = True, bias: float | None = None
     ) -> np.ndarray:
-        scale, rows = self._scale(normalize, bias), self._biased(bias)
+        rows = self._biased(bias)
         small = min(self.n, DENSE_BLOCK_ROWS) * V.shape[0] <= MAX_DENSE_BLOCK
         if V.shape[1] >= MIN_DENSE_COLUMNS and small:
-            return self._dense_gram_times(rows, scale, V)
-        columns = [self._gram_times_one(rows, scale, v) for v in np.ascontiguousarray(V.T)]
+            return self._dense_gram_times(rows, V, normalize)
+        columns = [self._gram_times_one(rows, v, normalize) for v in np.ascontiguousarray(V.T)]
         return np.column_stack(columns)
 
-    def _gram_times_one(self, rows: Rows, scale: np.ndarray, v: np.ndarray) -> np.ndarray:
+    def _gram_times_one(self, rows: Rows, v: np.ndarray, normalize: bool) -> np.ndarray:
         def own(worker: Worker) -> np.ndarray:
             out = np.zeros(v.size)
             for start, stop in self.blocks()[worker.rank :: worker.workers]:
                 u = np.empty(stop - start)
-                products(rows, start, v, u)
-                u *= scale[start:stop] ** 2
+                gram_coefficients(rows, start, v, u, bool(normalize))
                 add_rows(rows, start, u, out)
             return out
 
         return np.sum(self.pass_pool.run(own), axis=0)
 
-    def _dense_gram_times(self, rows: Rows, scale: np.ndarray, V: np.ndarray) -> np.ndarray:
+    def _dense_gram_times(self, rows: Rows, V: np.ndarray, normalize: bool) -> np.ndarray:
         out = np.zeros(V.shape)
         for start in range(0, self.n, DENSE_BLOCK_ROWS):
             part = np.zeros((min(DENSE_BLOCK_ROWS, self.n - start), V.shape[0]))
             densify(rows, start, part)
-            part *= scale[start : start + DENSE_BLOCK_ROWS, None]
+            if normalize:
+                norms = np.sqrt(np.einsum("ij,ij->i", part, part))
+                part /= np.where(norms > 0, norms, 1.0)[:, np.newaxis]
             out += part.T @ (part @ V)
         return out
 
@@ -199,8 +194,7 @@ class CpuDataset(HostDataset):
     ) -> tuple[np.ndarray, float]:
         rows = self._biased(bias)
         columns = np.zeros(rows.shape[1])
-        widest = absolute_sums(rows, self._scale(normalize, bias), columns)
-        return columns, float(widest)
+        return columns, float(absolute_sums(rows, self.n, columns, bool(normalize)))
 
     def column_norms2(self) -> np.ndarray:
         rows = self.rows

@@ -356,11 +356,21 @@ def row_gram_times(rows, order, v, room, out, normalize):
 
 
 @Kernel
-def absolute_sums(rows, scale, columns):
+def gram_coefficients(rows, start, v, out, normalize):
+    """<x_i, v>, over ||x_i||^2 to normalise, of a block of rows: X'X v is their combination."""
+    for k in range(out.size):
+        norm2 = rows.norm2(start + k) if normalize else 1.0
+        out[k] = rows.dot(start + k, v) / norm2 if norm2 > 0.0 else 0.0
+
+
+@Kernel
+def absolute_sums(rows, n, columns, normalize):
     """Add the column sums of |X~| to `columns`; returns the largest row sum of |X~|."""
     largest = 0.0
-    for i in range(scale.size):
-        largest = max(largest, rows.add_absolute(i, scale[i], columns))
+    for i in range(n):
+        norm2 = rows.norm2(i) if normalize else 1.0
+        if norm2 > 0.0:
+            largest = max(largest, rows.add_absolute(i, 1.0 / np.sqrt(norm2), columns))
     return largest
 
 

@@ -1,0 +1,160 @@
+"""sigma^2, its bounds and their failure probability; the plan."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import batchsvm
+from batchsvm.core import spectral
+from batchsvm.core.planning import spectral_batch_size
+from helpers import FORMATS, toy
+
+
+def large(n=1500, d=400, seed=0):
+    """Sparse rows with a slowly decaying spectrum and some common columns."""
+    rng = np.random.default_rng(seed)
+    X = sp.random_array((n, d), density=0.05, format="csr", rng=rng)
+    X.data = rng.random(X.data.size)
+    return X
+
+
+def exact(X):
+    X = np.asarray(X.toarray() if sp.issparse(X) else X, float)
+    norms = np.linalg.norm(X, axis=1, keepdims=True)
+    unit = np.divide(X, norms, out=np.zeros_like(X), where=norms > 0)
+    return np.linalg.norm(unit, 2) ** 2 / X.shape[0]
+
+
+def test_exact_on_small_data_in_every_format(form):
+    X, _ = toy("hinge")
+    assert batchsvm.sigma2(form(X)) == pytest.approx(exact(X), rel=1e-6)
+    assert batchsvm.sigma2(form(X.T.copy())) == pytest.approx(exact(X.T), rel=1e-6)
+    assert batchsvm.sigma2(form(X)).failure_probability == 0
+
+
+@pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
+def test_lanczos_is_an_upper_bound_and_a_close_one(form):
+    X = large()
+    found = batchsvm.sigma2(form(X.toarray()))
+    assert "Lanczos" in found.how
+    assert exact(X) <= found <= 1.3 * exact(X)
+
+
+@pytest.mark.parametrize("method", ["lanczos", "sample"])
+def test_bounds_fail_no_more_often_than_stated(method):
+    # Bounds with a failure probability of 0.2, on 200 random starts each.
+    X = large(600, 300)
+    truth = exact(X)
+    failures = sum(
+        batchsvm.sigma2(
+            X, method, failure_probability=0.2, sampled_rows=100, random_state=seed
+        ) < truth
+        for seed in range(200)
+    )  # fmt: skip
+    assert failures <= 0.2 * 200
+
+
+def test_lanczos_without_its_correction_is_no_bound():
+    # Ritz values are below the eigenvalue; the margin is what makes a bound of them.
+    X = large(600, 300)
+    data, question = batchsvm.place(X), spectral.Question("lanczos")
+    for seed in range(20):
+        ritz, _ = spectral._lanczos(data, question, 6, np.random.default_rng(seed))
+        assert ritz / 600 <= exact(X) * (1 + 1e-12)
+    slow, _ = spectral._lanczos(data, question, 1, np.random.default_rng(0))
+    assert slow / 600 < 0.9 * exact(X)
+
+
+def test_an_estimate_is_close_and_claims_nothing():
+    X = large(20_000, 2000)
+    found = batchsvm.sigma2(X, "estimate")
+    assert 0.5 * exact(X) < found < 2 * exact(X)
+    assert np.isnan(found.failure_probability)
+    assert "sigma^2 about" in str(batchsvm.plan(X, sigma2=found))
+
+
+def test_an_estimate_of_rows_that_are_all_zero():
+    assert batchsvm.sigma2(sp.csr_array((20_000, 2000)), "estimate") == 1 / 20_000
+
+
+def test_a_larger_sample_is_closer():
+    X = large(8000, 300)
+    found = [batchsvm.sigma2(X, "sample", sampled_rows=m) for m in (100, 1000, 7999)]
+    assert found[0] > found[1] > found[2] >= exact(X)
+    assert batchsvm.sigma2(X, "sample", sampled_rows=10**6) <= found[2]
+
+
+def test_the_crude_bound_is_an_upper_bound_in_one_pass():
+    for X in (large(), toy("hinge")[0], np.ones((5, 3))):
+        assert exact(X) * (1 - 1e-12) <= batchsvm.sigma2(X, "crude") <= 1
+
+
+def test_without_normalising():
+    X, _ = toy("hinge")
+    with pytest.raises(ValueError, match="norm at most 1"):
+        batchsvm.sigma2(X, normalize=False)
+    X /= np.linalg.norm(X, axis=1).max()
+    found = batchsvm.sigma2(X, normalize=False)
+    assert found == pytest.approx(np.linalg.norm(X, 2) ** 2 / len(X))
+
+
+def test_all_zero_data():
+    assert batchsvm.sigma2(np.zeros((10, 3))) == pytest.approx(0.1)
+    assert batchsvm.beta_b(10, 10, 0.1) == 1.0
+
+
+def test_the_same_seed_gives_the_same_bound_and_it_survives_pickling():
+    X = large()
+    one, two = batchsvm.sigma2(X, random_state=1), batchsvm.sigma2(X, random_state=1)
+    assert one == two
+    again = pickle.loads(pickle.dumps(one))
+    assert (again, again.how, again.failure_probability) == (one, one.how, one.failure_probability)
+
+
+@pytest.mark.parametrize(("n", "sigma2"), [(1000, 0.05), (1000, 1.0), (1000, 0.001), (7, 0.3)])
+def test_recommended_batch_is_the_largest_with_beta_at_most_two(n, sigma2):
+    b = spectral_batch_size(n, sigma2)
+    assert batchsvm.beta_b(b, n, sigma2) <= 2 + 1e-9
+    assert b == n or batchsvm.beta_b(b + 1, n, sigma2) > 2
+
+
+def test_the_plan():
+    X = large()
+    plan = batchsvm.plan(X, lam=1e-3, tol=1e-2)
+    assert [row.b for row in plan.table][:4] == [1, 2, 4, 8]
+    assert plan.table[-1].b == plan.n == 1500
+    assert plan.batch_size in [row.b for row in plan.table]
+    for row in plan.table:
+        assert row.beta_b == pytest.approx(batchsvm.beta_b(row.b, plan.n, plan.sigma2))
+        assert row.speedup == pytest.approx(row.b / row.beta_b)
+        assert row.t0 <= row.T0 < row.T
+    assert plan.table[0].speedup == 1
+    assert np.all(np.diff([row.pegasos_T for row in plan.table]) < 0)
+    text = str(plan)
+    assert f"batch size {plan.batch_size}" in text
+    assert plan.reason in text
+    assert plan.sigma2.how in text
+
+
+def test_the_plan_of_a_regression_needs_y():
+    X, y = toy("huber")
+    with pytest.raises(ValueError, match="y must be given"):
+        batchsvm.plan(X, loss="huber")
+    assert batchsvm.plan(X, y, loss="huber").table[0].T > 0
+
+
+def test_a_fit_explains_its_batch_size():
+    X, y = toy("hinge")
+    auto = batchsvm.fit(X, y, lam=0.05)
+    assert auto.batch_size == auto.plan.batch_size == 1
+    assert "one thread" in auto.plan.reason
+    safe = batchsvm.fit(X, y, lam=0.05, method="safe")
+    assert safe.batch_size == spectral_batch_size(60, safe.plan.sigma2) > 1
+    assert "beta_b <= 2" in safe.plan.reason
+    asked = batchsvm.fit(X, y, lam=0.05, method="safe", batch_size=3)
+    assert asked.plan.batch_size == 3
+    assert "asked" in asked.plan.reason

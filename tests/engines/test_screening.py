@@ -1,0 +1,219 @@
+"""When an epoch asks for a full pass, how much slack rows are given, and who is visited next."""
+
+from __future__ import annotations
+
+from math import inf, nextafter
+
+import numpy as np
+import pytest
+
+from batchsvm.core.layout import Schedule
+from batchsvm.core.problem import make_problem
+from batchsvm.engines import place_on
+from batchsvm.engines.screening import (
+    FIRST_FULL_PASS,
+    FIRST_SLACK,
+    GAP,
+    KEPT,
+    NEXT_FULL_PASS,
+    PROMISE,
+    RISE,
+    SEEN,
+    SLACK,
+    VIOLATION,
+    WORTH_A_FULL_PASS,
+    make_screening,
+)
+from batchsvm.losses import LOSSES
+from batchsvm.methods import Aggressive, Blocks, Guarded, Naive, Safe
+from helpers import LAM, toy
+
+AT_ZERO = 1000.0  # N P(0)
+FIRST_LEVEL = FIRST_FULL_PASS * AT_ZERO
+ENOUGH = 1e6  # visits
+
+
+def end_epoch(screening, gap, target=-inf, seen=ENOUGH, kept=5.0, waiting=0):
+    """End an epoch of one worker that showed these sums; whether a full pass is due."""
+    screening.store(0, seen, gap, 0.0, kept)
+    return bool(screening.end_epoch(target, waiting))
+
+
+def above(number):
+    return nextafter(number, inf)
+
+
+# When a full pass is due.
+
+
+def test_the_first_full_pass_is_due_at_a_part_of_the_loss_at_zero():
+    assert pytest.approx(3.0) == FIRST_LEVEL
+    assert end_epoch(make_screening(100, True, AT_ZERO), FIRST_LEVEL)
+    assert not end_epoch(make_screening(100, True, AT_ZERO), above(FIRST_LEVEL))
+
+
+def test_the_next_full_pass_is_due_at_a_tenth_of_the_gap_of_the_last():
+    screening = make_screening(100, True, AT_ZERO)
+    screening.note_full_pass(20.0, np.ones(100, np.bool_))
+    assert not end_epoch(screening, FIRST_LEVEL)
+    assert not end_epoch(screening, above(NEXT_FULL_PASS * 20.0))
+    assert end_epoch(screening, NEXT_FULL_PASS * 20.0)
+
+
+def test_the_level_never_rises():
+    screening = make_screening(100, True, AT_ZERO)
+    screening.note_full_pass(1.0, np.ones(100, np.bool_))
+    screening.note_full_pass(1e9, np.ones(100, np.bool_))
+    assert not end_epoch(screening, above(NEXT_FULL_PASS * 1.0))
+    assert end_epoch(screening, NEXT_FULL_PASS * 1.0)
+
+
+def test_a_target_that_is_nearly_as_large_as_the_level_is_waited_for():
+    just_worth = FIRST_LEVEL / WORTH_A_FULL_PASS
+    # The level is worth a pass of its own: four times the target, or more.
+    assert end_epoch(make_screening(100, True, AT_ZERO), FIRST_LEVEL, just_worth)
+    # Not any more: only the target is.
+    target = 1.01 * just_worth
+    assert not end_epoch(make_screening(100, True, AT_ZERO), FIRST_LEVEL, target)
+    assert not end_epoch(make_screening(100, True, AT_ZERO), above(target), target)
+    assert end_epoch(make_screening(100, True, AT_ZERO), target, target)
+    # A target above the level is reached before it.
+    assert end_epoch(make_screening(100, True, AT_ZERO), 5.0, target=5.0)
+    assert not end_epoch(make_screening(100, True, AT_ZERO), above(5.0), target=5.0)
+
+
+@pytest.mark.parametrize(("n", "least"), [(60, 100), (3200, 100), (6400, 200)])
+def test_a_full_pass_comes_only_after_some_visits(n, least):
+    screening = make_screening(n, True, AT_ZERO)
+    assert not end_epoch(screening, 0.0, seen=least - 1)
+    assert end_epoch(screening, 0.0, seen=1)  # those of the epoch before count too
+    assert end_epoch(screening, 0.0, seen=1)
+    screening.note_full_pass(1.0, np.ones(n, np.bool_))
+    assert not end_epoch(screening, 0.0, seen=least - 1)
+    assert end_epoch(screening, 0.0, seen=1)
+
+
+def test_a_full_pass_is_due_when_no_row_is_left():
+    for gap, seen in ((inf, ENOUGH), (AT_ZERO, 1.0)):
+        screening = make_screening(100, True, AT_ZERO)
+        assert end_epoch(screening, gap, seen=seen, kept=0.0)
+        assert not end_epoch(screening, gap, seen=seen, kept=1.0)
+        assert not end_epoch(screening, gap, seen=seen, kept=0.0, waiting=1)
+
+
+def test_without_screening_the_target_alone_counts():
+    screening = make_screening(100, False, AT_ZERO)
+    assert not end_epoch(screening, 0.5 * FIRST_LEVEL, kept=0.0)
+    assert not end_epoch(screening, above(1.0), target=1.0, kept=0.0)
+    assert end_epoch(screening, 1.0, target=1.0, seen=1.0)
+
+
+# What an epoch adds up.
+
+
+def test_an_epoch_adds_up_what_all_workers_saw():
+    screening = make_screening(100, True, AT_ZERO, workers=3)
+    assert screening.estimate == inf
+    assert screening.kept_promise() == 1.0
+    for worker in range(3):
+        screening.store(worker, 100.0, 10.0 + worker, 2.0 * worker, 0.0)
+        screening.sums[worker, [RISE, PROMISE]] = 3.0, 8.0
+    screening.sums[2, KEPT] = 1.0
+    assert not screening.end_epoch(-inf, 0)  # one row is kept, by the last worker
+    assert screening.estimate == 33.0
+    assert screening.slack(0.0, inf) == SLACK * 6.0 / 300.0
+    assert screening.kept_promise() == 9.0 / 24.0
+    assert not screening.sums.any()  # the next epoch begins with nothing
+
+
+def test_visits_of_all_workers_count():
+    screening = make_screening(100, True, AT_ZERO, workers=2)
+    for worker in range(2):
+        screening.store(worker, 50.0, 0.0, 0.0, 1.0)
+    assert screening.end_epoch(-inf, 0)
+
+
+def test_a_worker_stores_its_own_sums_alone():
+    screening = make_screening(100, True, AT_ZERO, workers=2)
+    screening.sums[:] = -1.0
+    screening.store(1, 2.0, 3.0, 4.0, 5.0)
+    assert np.all(screening.sums[0] == -1.0)
+    expected = {SEEN: 2.0, GAP: 3.0, VIOLATION: 4.0, KEPT: 5.0, RISE: -1.0, PROMISE: -1.0}
+    assert {place: float(screening.sums[1, place]) for place in expected} == expected
+
+
+def test_the_part_of_the_promise_that_was_kept():
+    screening = make_screening(100, True, AT_ZERO)
+    for rise, promise, expected in ((1.0, 4.0, 0.25), (-2.0, 4.0, -0.5), (5.0, 0.0, 1.0)):
+        screening.sums[0, [RISE, PROMISE]] = rise, promise
+        screening.end_epoch(-inf, 0)
+        assert screening.kept_promise() == expected
+
+
+# Slack, and rows brought back.
+
+
+def test_slack_of_the_first_epoch_is_that_of_the_rows_seen_so_far():
+    screening = make_screening(100, True, AT_ZERO)
+    assert screening.slack(10.0, 5.0) == FIRST_SLACK * 0.5
+    assert screening.slack(0.5, 5.0) == FIRST_SLACK * 5.0  # no division by less than one row
+    assert screening.slack(0.0, 0.0) == 0.0
+    assert screening.slack(0.0, inf) == inf  # at a full pass before any epoch: keep all rows
+
+
+def test_slack_of_later_epochs_is_that_of_the_last_one():
+    screening = make_screening(100, True, AT_ZERO)
+    screening.store(0, 10.0, 1.0, 5.0, 1.0)
+    screening.end_epoch(-inf, 0)
+    for seen, violation in ((10.0, 5.0), (0.0, inf), (3.0, 0.0)):
+        assert screening.slack(seen, violation) == SLACK * 0.5
+    screening.store(0, 0.0, 0.0, 0.0, 1.0)  # an epoch without visits divides by no zero
+    screening.end_epoch(-inf, 0)
+    assert screening.slack(10.0, 5.0) == 0.0
+
+
+def test_a_full_pass_that_keeps_no_row_brings_all_back():
+    screening = make_screening(6, True, AT_ZERO)
+    keep = np.zeros(6, np.bool_)
+    screening.note_full_pass(1.0, keep)
+    assert keep.all()
+    keep[:] = [False, True, False, False, False, False]
+    screening.note_full_pass(1.0, keep)
+    assert keep.tolist() == [False, True, False, False, False, False]
+
+
+# Who screens at all.
+
+
+@pytest.mark.parametrize(
+    ("loss", "method", "batch_size", "averaging", "screens"),
+    [
+        ("hinge", Safe(), 1, None, True),
+        ("hinge", Safe(), 1, "tail", False),
+        ("hinge", Safe(), 2, None, False),
+        ("hinge", Guarded(), 2, None, True),
+        ("hinge", Blocks(blocks=2), 2, None, True),
+        ("hinge", Blocks(blocks=2, skips=False), 2, None, False),
+        ("hinge", Aggressive(sampling="subsets"), 1, None, False),
+        ("logistic", Safe(), 1, None, False),  # whose rows rest at no corner
+        ("huber", Naive(), 1, None, True),
+    ],
+)
+def test_rows_are_left_out_where_the_method_and_the_loss_allow_it(
+    loss, method, batch_size, averaging, screens
+):
+    X, y = toy(loss)
+    with place_on("cpu", X, 1) as data:
+        trainer = data.trainer(make_problem(data.targets(y), LOSSES[loss](), LAM))
+        trainer.start(Schedule(method, batch_size, averaging=averaging))
+        assert trainer.screens == screens
+        screening, keep = trainer.state.screening, trainer.visits.keep
+        levels = np.arange(screening.levels.size) + 7.0
+        screening.levels[:] = levels
+        keep[:] = False
+        trainer.sums(trainer.point())  # a pass that is not asked to screen
+        np.testing.assert_array_equal(screening.levels, levels)
+        assert not keep.any()
+        trainer.sums(trainer.point(), screen=True)
+        assert np.array_equal(screening.levels, levels) != screens
+        assert keep.any() == screens
