@@ -43,8 +43,9 @@ $(OLDEST)/ready: pyproject.toml
 	touch $@
 
 test-oldest: $(OLDEST)/ready
-	$(OLDEST)/bin/python -m pytest -n auto tests/test_estimators*.py tests/test_choosing_lam.py \
-		tests/test_ctrl_c.py tests/test_sklearn_agreement.py tests/test_words.py src/batchsvm/estimators
+	$(OLDEST)/bin/python -m pytest -n auto tests/estimators \
+		tests/core/test_ctrl_c.py tests/core/test_sklearn_agreement.py tests/core/test_words.py \
+		src/batchsvm/estimators
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -n auto -m slow

@@ -91,19 +91,19 @@ def overhead() -> None:
 def without_the_core(model: BatchSVC, X, y) -> float:
     """What a fit costs when the core answers at once: surer than a small difference of two fits."""
     trained = []
-    fit_linear = training.fit_linear
+    train_many = training.train_many
 
     def remember(*args, **options):
-        trained.append(fit_linear(*args, **options))
+        trained.append(train_many(*args, **options))
         return trained[-1]
 
     try:
-        training.fit_linear = remember
+        training.train_many = remember
         model.fit(X, y)
-        training.fit_linear = lambda *args, **options: trained[-1]
+        training.train_many = lambda *args, **options: trained[-1]
         return median(in_turn(lambda: model.fit(X, y), repeats=201)[0])
     finally:
-        training.fit_linear = fit_linear
+        training.train_many = train_many
 
 
 def small(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:

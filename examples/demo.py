@@ -15,7 +15,6 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from batchsvm.datasets import text
 from rich import box
 from rich.console import Console
 from rich.progress import track
@@ -25,6 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 import batchsvm
+from batchsvm.datasets import text
 
 OUTPUT = Path("demo-output")
 METHODS = ("pegasos", "naive", "safe", "aggressive")

@@ -67,12 +67,3 @@ def run(tmp_path, monkeypatch, capsys):
         return left.value.code, out, err
 
     return run
-
-
-def refused(ran):
-    """The one line of an error, which is exit status 2."""
-    status, out, err = ran
-    assert status == 2
-    assert out == ""
-    assert err.count("\n") == 1, err
-    return err.removeprefix("batchsvm: ").rstrip("\n")

@@ -66,3 +66,12 @@ def toy(loss_name, n=60, d=6, seed=0):
     if LOSSES[loss_name].task == "classification":
         return X, np.where(z >= 0, 1.0, -1.0)
     return X, z
+
+
+def refused(ran):
+    """The one line of an error, which is exit status 2."""
+    status, out, err = ran
+    assert status == 2
+    assert out == ""
+    assert err.count("\n") == 1, err
+    return err.removeprefix("batchsvm: ").rstrip("\n")

@@ -50,16 +50,105 @@ def test_an_unwritable_cache_is_no_obstacle(tmp_path):
     assert float(done.stdout) > 0
 
 
-def test_the_cache_folder_changes_with_the_source(tmp_path, monkeypatch):
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package of two files in the place of ours, with a cache of its own."""
     package = tmp_path / "batchsvm"
-    package.mkdir()
+    (package / "displays").mkdir(parents=True)
     (package / "losses.py").write_text("1")
+    (package / "displays" / "report.py").write_text("1")
     monkeypatch.setattr(compiled, "PACKAGE", package)
+    monkeypatch.setattr(compiled.config, "CACHE_DIR", str(tmp_path / "cache"))
+    return package
+
+
+def test_the_cache_folder_changes_with_the_compiled_sources_alone(package):
     folder = compiled.cache_folder.__wrapped__
     before = folder()
+    (package / "displays" / "report.py").write_text("2")
     assert folder() == before
     (package / "losses.py").write_text("2")
     assert folder() != before
+
+
+def test_every_file_that_is_compiled_counts():
+    package = Path(batchsvm.__file__).parent
+    counted = {path for glob in compiled.COMPILED_SOURCES for path in package.glob(glob)}
+    for source in package.rglob("*.py"):
+        text = source.read_text()
+        if "@Kernel" in text or "struct_methods(" in text or "numba" in text.split('"""')[-1]:
+            assert source in counted, source
+    for struct_of in ("engines/averaging.py", "methods/blocks.py", "losses.py"):
+        assert package / struct_of in counted
+
+
+def test_old_cache_folders_are_removed_and_nothing_else(package, tmp_path):
+    cache = tmp_path / "cache"
+    strangers = [cache / "batchsvm-notes", cache / "0123456789abcdef", cache / "other"]
+    for k, folder in enumerate(strangers):
+        folder.mkdir(parents=True)
+        os.utime(folder, (k, k))
+    old = [cache / f"batchsvm-{k:016x}" for k in range(7)]
+    for k, folder in enumerate(old):
+        folder.mkdir()
+        (folder / "kernel.nbi").write_text("x")
+        os.utime(folder, (k + 1, k + 1))
+    current = compiled.cache_folder.__wrapped__()
+    left = {folder for folder in cache.iterdir() if folder not in strangers}
+    assert left == {current, *old[-compiled.KEPT_FOLDERS :]}
+    assert all(folder.exists() for folder in strangers)
+
+
+KERNEL = """
+from batchsvm.compiled import Kernel
+
+@Kernel
+def double(x):
+    return 2 * x
+
+print(double(21), double(0.5))
+"""
+
+
+def damage(content, how):
+    if how == "empty":
+        return b""
+    if how == "cut":
+        return content[: len(content) // 2]
+    if how == "other":
+        return b"not a cache file" * 10
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 16]) + content[middle + 1 :]
+
+
+@pytest.mark.parametrize("how", ["empty", "cut", "bit", "other"])
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+def test_a_damaged_cache_file_is_compiled_anew(tmp_path, suffix, how):
+    script = tmp_path / "script.py"
+    script.write_text(KERNEL)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+    def run():
+        done = subprocess.run(
+            [sys.executable, script], env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    def files():
+        found = sorted((tmp_path / "cache").rglob(f"*double*.{suffix}"))
+        return {path: path.read_bytes() for path in found}
+
+    assert run() == "42 1.0\n"
+    whole = files()
+    assert len(whole) == (1 if suffix == "nbi" else 2)
+    for path, content in whole.items():
+        path.write_bytes(damage(content, how))
+    assert run() == "42 1.0\n"
+    mended = files()
+    assert all(compiled._is_whole(path) for path in mended)
+    stamps = {path: path.stat().st_mtime_ns for path in mended}
+    assert run() == "42 1.0\n"  # from the cache
+    assert {path: path.stat().st_mtime_ns for path in mended} == stamps
 
 
 def test_importing_leaves_numbas_own_settings_alone():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -13,32 +11,39 @@ import numpy as np
 from batchsvm.core import checks, data_checks
 from batchsvm.core.certificate import Certificate, certify_point
 from batchsvm.core.convergence import warn_of_problems, warn_unless_converged
-from batchsvm.core.intercept import INTERCEPTS, Intercept, LinearStart
+from batchsvm.core.intercept import LinearStart
 from batchsvm.core.many import train_many
-from batchsvm.core.one_vs_rest import find_classes
 from batchsvm.core.options import for_one, read_options
 from batchsvm.core.path import Path, train_path, warn_of_path
 from batchsvm.core.planning import Plan, make_plan
-from batchsvm.core.problem import Problem, make_problem
-from batchsvm.core.progress import watching
-from batchsvm.core.solution import LinearModel, Solution, Solutions
+from batchsvm.core.problem import make_problem
+from batchsvm.core.progress import with_progress
+from batchsvm.core.reading import (
+    POSITIVE,
+    labelled,
+    problem_names,
+    read_initial,
+    read_intercept,
+    read_many,
+    read_one,
+    read_starts,
+)
+from batchsvm.core.solution import Solution, Solutions
 from batchsvm.core.spectral import (
     FAILURE_PROBABILITY,
     SAMPLED_ROWS,
     SIGMA2_METHODS,
-    Question,
     Sigma2,
+    SpectralQuery,
     measure_sigma2,
 )
 from batchsvm.core.training import Start, refuse_long_rows, sigma2_for, train
-from batchsvm.engines import Dataset, place_on
+from batchsvm.engines import Dataset, place_on, placed
 from batchsvm.losses import Loss
 from batchsvm.methods import Method, Pegasos
 
-POSITIVE = "a finite positive number"
 
-
-def place(X: Any, engine: str = "auto", n_jobs: int | None = 1) -> Dataset:
+def place(X: Any, engine: str = "auto", n_jobs: int | None = None) -> Dataset:
     """Place X where an engine works on it, once, for any number of fits.
 
     What does not depend on y and lam is done once: checks, norms of rows, the cut among threads,
@@ -51,7 +56,7 @@ def place(X: Any, engine: str = "auto", n_jobs: int | None = 1) -> Dataset:
         float32 or float64, used in place: it must not change until the data set is closed.
     engine : {"auto", "cpu", "reference"}
     n_jobs : int
-        Threads for each fit; -1 means all cores.
+        Threads for each fit; -1 means all cores, None one.
 
     Returns
     -------
@@ -68,29 +73,6 @@ def place(X: Any, engine: str = "auto", n_jobs: int | None = 1) -> Dataset:
     True
     """
     return place_on(engine, X, checks.read_jobs(n_jobs))
-
-
-def is_placed(X: Any) -> bool:
-    """Whether this is data that `place` has placed."""
-    return hasattr(X, "trainer") and hasattr(X, "gram_times")
-
-
-@contextmanager
-def placed(
-    X: Any, engine: str = "auto", n_jobs: int | None = None, once: bool = False
-) -> Iterator[Dataset]:
-    """X as placed data, closed afterwards if it was not placed before; `once` if for one fit."""
-    if not is_placed(X):
-        with place_on(engine, X, checks.read_jobs(n_jobs), keeps_norms=not once) as data:
-            yield data
-        return
-    if engine != "auto":
-        raise ValueError(
-            f"engine must be 'auto' for placed data, which have theirs, not {engine!r}"
-        )
-    if n_jobs is not None:
-        raise ValueError(f"n_jobs must be None for placed data, which have theirs, not {n_jobs!r}")
-    yield X
 
 
 def fit(
@@ -200,9 +182,9 @@ def fit(
     with placed(X, engine, n_jobs, once=True) as data:
         chosen = options.method
         radius = float(chosen.radius) if isinstance(chosen, Pegasos) else inf
-        targets, classes = _read_targets(data, y, loss, sample_weight, offset)
+        targets, classes = read_one(data, y, loss, sample_weight, offset)
         problem = make_problem(targets, loss, lam, bias, radius=radius)
-        alpha = _read_initial(initial, problem.columns(data.d), data.n)
+        alpha = read_initial(initial, problem.columns(data.d), data.n)
         [solution] = train(data, problem, options, Start(seed, alpha))
     solution = replace(solution, classes=classes)
     if warn:
@@ -286,14 +268,14 @@ def fit_many(
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be callable or None, not {callback!r}")
     with placed(X, engine, n_jobs) as data:
-        problem, classes = _read_many(data, targets, loss, lams, sample_weight)
+        problem, classes = read_many(data, targets, loss, lams, sample_weight)
         if isinstance(options.method, Pegasos):
             problem = replace(problem, radius=float(options.method.radius))
-        starts = _read_starts(initial, problem.k, data.n)
-        names = _names(classes, problem.k)
-        with watching(names, options, callback, verbose > 0) as options:
+        starts = read_starts(initial, problem.k, data.n)
+        names = problem_names(classes, problem.k)
+        with with_progress(names, options, callback, verbose > 0) as options:
             models = train_many(data, problem, options, kind, seed, starts)
-    solutions = Solutions([_labelled(model, classes) for model in models], classes)
+    solutions = Solutions([labelled(model, classes) for model in models], classes)
     if warn:
         what = "classes" if classes is not None and problem.k > 1 else "problems"
         warn_of_problems(solutions, solutions.names, options.max_epochs, what=what)
@@ -361,12 +343,12 @@ random_state, callback, engine
     options = replace(options, callback=for_one(callback))
     seed = checks.read_seed(random_state)
     with placed(X, engine, n_jobs) as data:
-        targets, classes = _read_targets(data, y, loss, sample_weight)
+        targets, classes = read_one(data, y, loss, sample_weight)
         problem = make_problem(targets, loss, values[0])
         if isinstance(options.method, Pegasos):
             problem = replace(problem, radius=float(options.method.radius))
         found = train_path(data, problem, values, options, kind, LinearStart(seed))
-    models = tuple(_labelled(model, classes) for model in found.models)
+    models = tuple(labelled(model, classes) for model in found.models)
     found = replace(found, models=models)
     if warn:
         warn_of_path(found, values.size, options.max_epochs)
@@ -413,7 +395,7 @@ def certify(
             raise ValueError(
                 f"w must have norm at most radius = {radius!r}, not {float(np.linalg.norm(w))!r}"
             )
-        targets, _ = _read_targets(data, y, loss, sample_weight, offset)
+        targets, _ = read_one(data, y, loss, sample_weight, offset)
         problem = make_problem(targets, loss, lam, bias, radius=radius)
         dual = data.dual(problem, alpha[:, np.newaxis])
         [certificate] = certify_point(data, problem, w[:, np.newaxis], dual)
@@ -461,7 +443,7 @@ def sigma2(
     checks.number("failure_probability", failure_probability, words, 0.0, 1.0)
     seed = checks.read_seed(random_state)
     checks.whole("sampled_rows", sampled_rows, 1, 2**62, "a positive integer")
-    question = Question(
+    query = SpectralQuery(
         method, bool(normalize), None, int(sampled_rows), float(failure_probability), seed
     )
     with placed(X, engine, n_jobs) as data:
@@ -469,7 +451,7 @@ def sigma2(
         facts = data.facts(make_problem(targets, checks.read_loss("hinge"), 1.0))  # X is finite
         if not normalize:
             refuse_long_rows(facts, "normalize=True")
-        return measure_sigma2(data, question)
+        return measure_sigma2(data, query)
 
 
 def plan(
@@ -504,91 +486,7 @@ def plan(
             if loss.task == "regression":
                 raise ValueError("y must be given for a regression loss, since P(0) depends on it")
             y = np.ones(data.n, np.int8)
-        targets, _ = _read_targets(data, y, loss)
+        targets, _ = read_one(data, y, loss)
         problem = make_problem(targets, loss, lam)
-        found = sigma2_for(data, problem, Question(), sigma2)
+        found = sigma2_for(data, problem, SpectralQuery(), sigma2)
         return make_plan(problem, data.facts(problem), data.d, tol, found)
-
-
-def read_intercept(intercept: Any, scaling: Any) -> Intercept:
-    checks.choice("intercept", intercept, INTERCEPTS)
-    return Intercept(intercept, checks.number("scaling", scaling, POSITIVE, 0.0))
-
-
-def _read_targets(
-    data: Dataset, y: Any, loss: Loss, sample_weight: Any = None, offset: Any = None
-) -> tuple[Any, np.ndarray | None]:
-    """The targets of one problem, and the two classes."""
-    target, classes = data_checks.read_targets(y, data.n, loss, data.over_blocks)
-    weights = data_checks.read_weights(sample_weight, data.n)
-    fixed = None if offset is None else data_checks.read_offset(offset, data.n)
-    return data.targets(target, weights, fixed), classes
-
-
-def _read_many(
-    data: Dataset, targets: Any, loss: Loss, lams: np.ndarray, sample_weight: Any
-) -> tuple[Problem, np.ndarray | None]:
-    """The problems of `fit_many`, and the classes if they are one against the rest."""
-    y, classes = np.asarray(targets), None
-    if y.ndim not in (1, 2) or y.shape[0] != data.n or 0 in y.shape:
-        raise ValueError(
-            f"targets must have shape ({data.n},) or ({data.n}, K), a row per row of X, not"
-            f" {y.shape}"
-        )
-    weights = data_checks.read_weights(sample_weight, data.n, y.shape[1] if y.ndim == 2 else 1)
-    if y.ndim == 2:
-        columns = [data_checks.read_targets(column, data.n, loss)[0] for column in y.T]
-        kept = data.targets(np.asfortranarray(np.column_stack(columns)), weights)
-    elif loss.task == "classification":
-        data_checks.refuse_bad_labels(y)
-        found = find_classes(y)
-        classes = found.labels
-        kept = found.targets(data, weights)
-    else:
-        kept = data.targets(data_checks.read_targets(y, data.n, loss)[0], weights)
-    if 1 not in (kept.k, lams.size) and kept.k != lams.size:
-        raise ValueError(
-            f"lam must be a number or {kept.k} numbers, one per problem, not {lams.size}"
-        )
-    return make_problem(kept, loss, lams if lams.size > 1 else float(lams[0])), classes
-
-
-def _names(classes: np.ndarray | None, k: int) -> list[str]:
-    if classes is not None and len(classes) == k > 1:
-        return [f"class {label!r}" for label in classes.tolist()]
-    return ["fit"] if k == 1 else [f"problem {number}" for number in range(k)]
-
-
-def _labelled(model: LinearModel, classes: np.ndarray | None) -> LinearModel:
-    """The model with the labels in its solution, if these are those of one problem."""
-    if classes is None or len(classes) > 2:
-        return model
-    return replace(model, solution=replace(model.solution, classes=classes))
-
-
-def _read_initial(initial: Any, columns: int, n: int) -> np.ndarray | None:
-    """The alpha to start from, (n, 1), or None."""
-    if initial is None:
-        return None
-    if isinstance(initial, Solution):
-        initial = initial.w, initial.alpha
-    if not (isinstance(initial, tuple | list) and len(initial) == 2):
-        raise ValueError(
-            f"initial must be a Solution or a pair (w, alpha), not {type(initial).__name__}"
-        )
-    data_checks.read_vector("w of initial", initial[0], columns)
-    return data_checks.read_vector("alpha of initial", initial[1], n)[:, np.newaxis]
-
-
-def _read_starts(initial: Any, k: int, n: int) -> Sequence[LinearStart] | None:
-    """Where each problem starts from."""
-    if initial is None:
-        return None
-    if not isinstance(initial, Solutions) or len(initial) != k:
-        found = f"{len(initial)}" if isinstance(initial, Solutions) else type(initial).__name__
-        raise ValueError(f"initial must be Solutions of {k} problems, not {found}")
-    alphas = [data_checks.read_vector("alpha of initial", s.alpha, n) for s in initial]
-    return [
-        LinearStart(alpha=alpha, intercept=float(b))
-        for alpha, b in zip(alphas, initial.intercept, strict=True)
-    ]

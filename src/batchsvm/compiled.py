@@ -37,7 +37,7 @@ COMPILED_SOURCES = (
 )  # fmt: skip
 KEPT_FOLDERS = 4  # caches of other versions that are kept, the last used ones
 CHECKSUM_BYTES = 32
-_FOLDER = re.compile(r"batchsvm-[0-9a-f]{16}|[0-9a-f]{16}")  # ours, and those of version 0.1.0
+_FOLDER = re.compile(r"batchsvm-[0-9a-f]{16}")
 # Kernels allocate nothing, and so need no reference counts (_nrt), which would cost an atomic
 # operation at every use of an array.  Sums may be reordered (to vectorise them); NaN and
 # infinity keep their meaning.

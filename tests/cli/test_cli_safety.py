@@ -98,7 +98,7 @@ def test_many_classes_share_one_warning(run, tmp_path):
     status, out, err = run("train", "x", "m", "--lam", "1e-6", "--max-epochs", 1)
     assert status == 1
     assert err.count("\n") == 1, err
-    assert err.startswith("batchsvm: warning: 5 of 5 classes stopped early. The worst is '")
+    assert err.startswith("batchsvm: warning: 5 of 5 classes stopped early. The worst is ")
     assert "where --max-epochs was reached before the gap was within --tol" in err
     assert "raise --max-epochs (now 1), use a larger --lam, or scale the columns of DATA" in err
     assert "max_epochs" not in out

@@ -17,7 +17,7 @@ from sklearn.svm import SVC, SVR
 
 import batchsvm
 from batchsvm import BatchSVC, BatchSVR, Status
-from batchsvm.core.spectral import Question, measure_sigma2
+from batchsvm.core.spectral import SpectralQuery, measure_sigma2
 from batchsvm.engines.balance import balanced as balance
 from batchsvm.engines.cpu.rows import CSR, Biased, Dense
 from batchsvm.losses import LOSSES
@@ -72,9 +72,9 @@ def test_sigma2_of_virtual_columns(shape, how):
         assert virtual.shape == wide.shape
         assert virtual.nonzeros == wide.size
         assert virtual.longest == shape[1] + 1
-    stored = measure_sigma2(batchsvm.place(wide), Question(how, sampled_rows=4, seed=1))
+    stored = measure_sigma2(batchsvm.place(wide), SpectralQuery(how, sampled_rows=4, seed=1))
     for form in (X, sparse):
-        question = Question(how, bias=2.0, sampled_rows=4, seed=1)
+        question = SpectralQuery(how, bias=2.0, sampled_rows=4, seed=1)
         assert measure_sigma2(batchsvm.place(form), question) == pytest.approx(stored, rel=1e-9)
 
 

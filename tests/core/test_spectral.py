@@ -61,7 +61,7 @@ def test_bounds_fail_no_more_often_than_stated(method):
 def test_lanczos_without_its_correction_is_no_bound():
     # Ritz values are below the eigenvalue; the margin is what makes a bound of them.
     X = large(600, 300)
-    data, question = batchsvm.place(X), spectral.Question("lanczos")
+    data, question = batchsvm.place(X), spectral.SpectralQuery("lanczos")
     for seed in range(20):
         ritz, _ = spectral._lanczos(data, question, 6, np.random.default_rng(seed))
         assert ritz / 600 <= exact(X) * (1 + 1e-12)

@@ -621,8 +621,7 @@ def test_a_share_is_the_same_data_with_other_threads(engine, stored):
         close_to(data.scores(W), X @ W)
 
 
-def test_a_share_knows_what_has_been_measured(engine, request):
-    known_bug(request, engine == "reference", "ReferenceDataset.share begins a memo of its own")
+def test_a_share_knows_what_has_been_measured(engine):
     X, _ = toy("hinge")
     with place_on(engine, X, 2) as data, data.share(1) as view:
         assert view.memo is data.memo

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from batchsvm.datasets import text
 
 import batchsvm
 from batchsvm import BatchSVC
@@ -13,6 +12,7 @@ from batchsvm.compiled import Kernel
 from batchsvm.core.layout import Workload, lay_out
 from batchsvm.core.problem import make_problem
 from batchsvm.core.tuning import Tuning
+from batchsvm.datasets import text
 from batchsvm.engines.cpu.column_slices import slice_columns
 from batchsvm.engines.cpu.workers import WorkerPool
 from batchsvm.losses import LOSSES

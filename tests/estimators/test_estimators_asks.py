@@ -16,7 +16,8 @@ from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 
 import batchsvm
-from batchsvm import BatchSVC, BatchSVR, intercept
+from batchsvm import BatchSVC, BatchSVR
+from batchsvm.core import intercept
 from helpers import csr
 
 
@@ -95,26 +96,36 @@ class TestAllCores:
         assert known[len(y)] > known[2] > known[1] == 1.0
 
 
+def rows_trained_on(monkeypatch):
+    """The rows of each fit of the core, as they come."""
+    seen, train = [], intercept.train
+
+    def observed(data, *arguments):
+        seen.append(data.rows)
+        return train(data, *arguments)
+
+    monkeypatch.setattr(intercept, "train", observed)
+    return seen
+
+
 class TestNoCopies:
     """#18825, #17262: float64 copies, MemoryError."""
 
     @pytest.mark.parametrize("make", [np.ascontiguousarray, sp.csr_array])
     @pytest.mark.parametrize("how", ["penalised", "free"])
     def test_float32_is_used_in_place(self, make, how, monkeypatch):
-        seen = []
-        fit = intercept.fit
-        monkeypatch.setattr(intercept, "fit", lambda X, *a, **k: seen.append(X) or fit(X, *a, **k))
+        seen = rows_trained_on(monkeypatch)
         X, y = make_classification(60, 8, n_informative=4, n_classes=3, random_state=0)
         X = make(X.astype(np.float32))
         BatchSVC(intercept=how, lam=0.1, random_state=0).fit(X, y)
         assert len(seen) >= 3
         for used in seen:
-            assert used.dtype == np.float32
+            assert used.values.dtype == np.float32
             if sp.issparse(X):
-                assert np.shares_memory(used.data, X.data)
+                assert np.shares_memory(used.values, X.data)
                 assert np.shares_memory(used.indices, X.indices)
             else:
-                assert np.shares_memory(used, X)
+                assert np.shares_memory(used.values, X)
 
     def test_memory_of_a_fit_with_an_intercept_and_many_classes(self):
         X, y = make_classification(4000, 600, n_informative=10, n_classes=4, random_state=0)
@@ -133,14 +144,12 @@ class TestLongIndices:
     """#31073, #9545, #18027: int64 indices."""
 
     def test_they_are_used_in_place(self, monkeypatch):
-        seen = []
-        fit = intercept.fit
-        monkeypatch.setattr(intercept, "fit", lambda X, *a, **k: seen.append(X) or fit(X, *a, **k))
+        seen = rows_trained_on(monkeypatch)
         X, y = make_classification(60, 8, random_state=0)
         short, long = csr(X, np.float64, np.int32), csr(X, np.float64, np.int64)
         expected = BatchSVC(lam=0.1, random_state=0).fit(short, y)
         model = BatchSVC(lam=0.1, random_state=0).fit(long, y)
-        assert seen[-1].indices.dtype == np.int64
+        assert seen[-1].indices.dtype == np.uint64  # seen as unsigned
         assert np.shares_memory(seen[-1].indices, long.indices)
         np.testing.assert_array_equal(model.coef_, expected.coef_)
         np.testing.assert_array_equal(model.predict(long), expected.predict(short))

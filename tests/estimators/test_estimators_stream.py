@@ -7,12 +7,12 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from batchsvm.streaming import start_stream
 from sklearn.base import clone
 from sklearn.linear_model import SGDClassifier
 
 import batchsvm
 from batchsvm import BatchSVC, BatchSVR, losses
+from batchsvm.engines.cpu.online import StreamProblem, start_stream
 
 LAM = 0.05
 
@@ -42,7 +42,9 @@ def by_the_book(X, signs, lam, b, weights, bias):
 def test_a_stream_is_pegasos_by_the_book(b, cut):
     X, y = population(100, 0)
     signs, weights = np.where(y == 1, 1.0, -1.0), np.random.default_rng(1).uniform(0.5, 2, 100)
-    stream = start_stream(X, losses.Hinge(), LAM, 2.0, b, 1, seed=0)
+    stream = start_stream(
+        X, StreamProblem(losses.Hinge(), LAM, 2.0, models=1, batch_size=b), seed=0
+    )
     ours, theirs = np.random.default_rng(0), np.random.default_rng(0)
     order = []
     for part in (slice(0, cut), slice(cut, 100)):  # cut between two batches

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from batchsvm.estimators.watching import GapBar
 from sklearn.datasets import load_iris
 from sklearn.model_selection import GridSearchCV
 
 from batchsvm import BatchSVC, BatchSVCCV, BatchSVR
+from batchsvm.core.certificate import Certificate
+from batchsvm.core.progress import GapMeter
+from batchsvm.core.solution import Checkpoint
 
 try:
     from sklearn import callback
@@ -125,27 +127,44 @@ def test_without_callbacks_there_is_none_to_set():
 def test_verbose_shows_the_gap(cancer, capsys, intercept):
     X, y = cancer
     BatchSVC(lam=1e-2, intercept=intercept, random_state=0, verbose=1).fit(X, y)
-    shown = capsys.readouterr().out
+    shown = capsys.readouterr().err
     assert "gap" in shown
-    assert "tol 1e-03" in shown
+    assert "tol 0.001" in shown
     assert "epoch" in shown
     BatchSVC(lam=1e-2, random_state=0).fit(X, y)
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().err == ""
 
 
-def test_verbose_shows_every_class(capsys):
+def test_verbose_shows_one_bar_for_all_classes(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     X, y = load_iris(return_X_y=True)
-    BatchSVC(random_state=0, verbose=True).fit(X, np.array(["u", "v", "w"])[y])
-    shown = capsys.readouterr().out
-    for label in "uvw":
-        assert f"class '{label}'" in shown
+    BatchSVC(random_state=0, verbose=True).fit(X, np.array(["u", "[v]", "w"])[y])
+    shown = capsys.readouterr().err.strip().splitlines()
+    assert "3 of 3 done, class '" in shown[-1]
+    assert len(shown) == 1
 
 
-def test_the_bar_measures_the_gap():
-    bar = GapBar(["fit"], tol=1e-4)
-    assert bar.fraction(0, 1.0) == 0.0
-    assert bar.fraction(0, 1e-2) == pytest.approx(0.5)
-    assert bar.fraction(0, 1e-4) == 1.0
-    assert bar.fraction(0, 1e-9) == 1.0
-    assert bar.fraction(0, 2.0) == 0.0
-    assert GapBar(["fit"], tol=0.0).fraction(0, 1.0) == 0.0
+def seen(gap):
+    return Checkpoint(1, 1.0, 0.0, Certificate(1.0, 0.0, gap, gap, 0.0, 1), None, None)
+
+
+def test_the_meter_measures_the_gap():
+    meter, shares = GapMeter(["fit"], tol=1e-4), []
+    for gap in (1.0, 1e-2, 1.0, 1e-4, 1e-9, 2.0):
+        meter.see(0, seen(gap))
+        shares.append(meter.share)
+    np.testing.assert_allclose(shares, [0.0, 0.5, 0.5, 1.0, 1.0, 1.0])  # it does not go back
+    exact = GapMeter(["fit"], tol=0.0)
+    exact.see(0, seen(1.0))
+    assert exact.share == 0.0
+    lost = GapMeter(["fit"], tol=1e-4)
+    lost.see(0, seen(np.inf))
+    assert lost.share == 0.0
+
+
+def test_the_meter_of_several_problems_names_the_worst():
+    meter = GapMeter(["class 'a'", "class 'b'"], tol=1e-2)
+    for k, gap in ((0, 1.0), (1, 1.0), (1, 1e-3), (0, 0.1)):
+        meter.see(k, seen(gap))
+    assert meter.share == pytest.approx(0.75)
+    assert meter.words == "1 of 2 done, class 'a': gap 0.1, tol 0.01, epoch 1"

@@ -21,6 +21,7 @@ from batchsvm import ModelFileError
 from batchsvm.files import libsvm
 from batchsvm.models import container
 from batchsvm.models.codec import read_fields
+from batchsvm.models.model import model_of_solution
 from helpers import toy
 
 QUICK, MANY = 300, 110_000
@@ -117,7 +118,7 @@ def test_the_reader_on_very_many_inputs(block):
 def saved():
     X, y = toy("hinge", n=8, d=2)
     solution = batchsvm.fit(X, y, lam=0.1, random_state=0)
-    model = batchsvm.model.model_of_solution(solution, y)
+    model = model_of_solution(solution, y)
     written = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(

@@ -23,7 +23,9 @@ from batchsvm.losses import LOSSES
 from batchsvm.methods import Aggressive, Pegasos
 from batchsvm.models import container
 from batchsvm.models.codec import HISTORY_FIELDS
+from batchsvm.models.fingerprint import fingerprint
 from batchsvm.models.fitting import certify_model, fit_model
+from batchsvm.models.model import model_of_solution
 from helpers import toy
 
 
@@ -99,7 +101,7 @@ def test_classes_of_every_kind(tmp_path, labels):
 
 def test_certify_says_what_does_not_fit():
     X, y, solution = solution_of()
-    model = batchsvm.model.model_of_solution(solution, y)
+    model = model_of_solution(solution, y)
     with pytest.raises(ValueError, match="not the data the model was trained on: 59 rows, not 60"):
         certify_model(model, X[1:], y[1:])
     with pytest.raises(
@@ -108,7 +110,7 @@ def test_certify_says_what_does_not_fit():
         certify_model(model, X, np.where(y > 0, 2.0, -1.0))
     worse = certify_model(model, X, -y)[0]
     assert worse.gap > solution.certificate.gap + 0.1
-    assert model.trained_on.differences(batchsvm.fingerprint.fingerprint(X, -y)) == ["other labels"]
+    assert model.trained_on.differences(fingerprint(X, -y)) == ["other labels"]
 
 
 @pytest.mark.parametrize("kind", [LinearSVC, SGDClassifier])

@@ -20,7 +20,7 @@ from benchmarks.judging import GOALS, Entry
 from benchmarks.peers.registry import PEERS, Peer, ladder
 from benchmarks.race import climb, entries_of, finals, measure
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def row(solver="a", threads=1, knob=1.0, seed=0, goal="", seconds=1.0, error=0.0, name="rcv1"):

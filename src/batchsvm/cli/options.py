@@ -8,11 +8,10 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-LOSSES = (
-    "hinge", "smoothed_hinge", "squared_hinge", "logistic",
-    "absolute", "epsilon_insensitive", "quantile", "huber",
-)  # fmt: skip
-METHODS = ("auto", "pegasos", "naive", "safe", "guarded", "aggressive", "blocks")
+from batchsvm import losses, methods
+
+LOSSES = tuple(losses.LOSSES)
+METHODS = ("auto", *methods.METHODS)
 
 
 class Named(click.ParamType):
@@ -71,15 +70,12 @@ def build(what: str, given: tuple[str, dict[str, Any]], known: dict[str, Any]) -
 
 def build_loss(given: tuple[str, dict[str, Any]]) -> Any:
     from batchsvm.core.checks import read_loss
-    from batchsvm.losses import LOSSES as KNOWN
 
-    return read_loss(build("loss", given, KNOWN))
+    return read_loss(build("loss", given, losses.LOSSES))
 
 
 def build_method(given: tuple[str, dict[str, Any]]) -> Any:
-    from batchsvm.methods import METHODS as KNOWN
-
-    return build("method", given, KNOWN)
+    return build("method", given, methods.METHODS)
 
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]

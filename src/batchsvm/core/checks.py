@@ -180,7 +180,9 @@ def read_verbose(verbose: Any) -> int:
 
 
 def read_lams(parameter: str, lams: Any) -> np.ndarray:
-    """Positive numbers, as they were given."""
+    """One positive number or several, as they were given."""
+    if np.ndim(lams) == 0:
+        return np.array([number(parameter, lams, "a finite positive number", 0.0)])
     try:
         values = np.atleast_1d(np.asarray(lams, dtype=np.float64)).ravel()
     except (TypeError, ValueError):

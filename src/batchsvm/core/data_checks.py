@@ -85,7 +85,7 @@ OverBlocks = Callable[[Callable[[int, int], Any]], list[Any]]
 def read_targets(
     y: Any, n: int, loss: Loss, over_blocks: OverBlocks | None = None
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """y as float64, or for classification as -1 and +1 (int8), and the two classes in that order."""
+    """y as float64, or for classification as -1 and +1 (int8), and the two classes."""
     y = np.asarray(y)
     if y.shape != (n,):
         raise ValueError(f"y must have shape ({n},), one entry per row of X, not {y.shape}")

@@ -79,6 +79,7 @@ class LinearStart:
     seed: int = 0
     alpha: np.ndarray | None = None  # (n,)
     intercept: float = 0.0
+    data_seed: int | None = None  # of what is measured of the data; the seed if None
 
 
 def fit_linear(
@@ -99,7 +100,8 @@ def fit_linear(
         return _FreeIntercept(data, problem, options, start, stop).fit()
     alpha = None if start.alpha is None else start.alpha[:, np.newaxis]
     biased = intercept.penalise(problem)
-    [solution] = train(data, biased, options, Start(start.seed, alpha), stop)
+    begin = Start(start.seed, alpha, start.data_seed)
+    [solution] = train(data, biased, options, begin, stop)
     return intercept.model_of(solution)
 
 
@@ -206,7 +208,8 @@ class _FreeIntercept:
         )
         point = None if alpha is None else alpha[:, np.newaxis]
         seed = (self.start.seed + outer) % 2**64
-        [solution] = train(self.data, near, options, Start(seed, point), self.stop)
+        begin = Start(seed, point, self.start.data_seed)
+        [solution] = train(self.data, near, options, begin, self.stop)
         return solution
 
     def _certify(self, solution: Solution, w: np.ndarray, b: float) -> tuple[Certificate, bool]:

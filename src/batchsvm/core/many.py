@@ -34,7 +34,7 @@ def train_many(
     KeyboardInterrupt is raised if one has none.
     """
     starts = [
-        replace(initial[k] if initial else LinearStart(), seed=(seed + k) % 2**64)
+        replace(initial[k] if initial else LinearStart(), seed=(seed + k) % 2**64, data_seed=seed)
         for k in range(problem.k)
     ]
     if data.problems_at_once >= problem.k > 1 and intercept.kind != "free":

@@ -56,7 +56,7 @@ class Path:
         return "\n".join(lines)
 
 
-def walk(
+def train_along(
     data: Dataset,
     problem: Problem,
     lams: Iterable[float],
@@ -92,7 +92,7 @@ def train_path(
     falling = np.argsort(-lams, kind="stable")
     models: list[LinearModel] = []
     try:
-        models.extend(walk(data, problem, lams[falling], options, intercept, start))
+        models.extend(train_along(data, problem, lams[falling], options, intercept, start))
     except KeyboardInterrupt:  # before the lam under way had a certified point
         if not models:
             raise

@@ -83,7 +83,7 @@ def gap_bar(names: list[str], tol: float) -> Iterator[Callable[[int, Checkpoint]
 
 
 @contextmanager
-def watching(
+def with_progress(
     names: list[str], options: FitOptions, callback: Any, shows_bar: bool
 ) -> Iterator[FitOptions]:
     """The options with this callback, and with a bar if one is asked for."""

@@ -82,7 +82,7 @@ def beta_b(b: float, n: int, sigma2: float) -> float:
 
 
 @dataclass(frozen=True)
-class Question:
+class SpectralQuery:
     """Which sigma^2 of a data set is asked for.
 
     "exact"     the largest eigenvalue of the Gram matrix
@@ -101,31 +101,31 @@ class Question:
     seed: int = 0
 
 
-def measure_sigma2(data: Dataset, question: Question) -> Sigma2:
+def measure_sigma2(data: Dataset, query: SpectralQuery) -> Sigma2:
     """sigma^2 of the rows of a data set, measured once."""
-    if question not in data.memo:
-        data.memo[question] = _measure(data, question)
-    return data.memo[question]
+    if query not in data.memo:
+        data.memo[query] = _measure(data, query)
+    return data.memo[query]
 
 
-def _measure(data: Dataset, question: Question) -> Sigma2:
-    n, p = data.n, data.d + (question.bias is not None)
-    rng = np.random.default_rng(question.seed)
-    how = question.how
-    if how == "auto" or (how == "sample" and question.sampled_rows >= n):
+def _measure(data: Dataset, query: SpectralQuery) -> Sigma2:
+    n, p = data.n, data.d + (query.bias is not None)
+    rng = np.random.default_rng(query.seed)
+    how = query.how
+    if how == "auto" or (how == "sample" and query.sampled_rows >= n):
         how = "exact" if min(n, p) <= MAX_EXACT_SIDE else "lanczos"
     if how == "estimate" and n * min(n, p) ** 2 <= MAX_QUICK_PRODUCTS:
         how = "exact"
     if how == "exact":
-        found = Sigma2(_largest_eigenvalue(data, question) / n, "exact")
+        found = Sigma2(_largest_eigenvalue(data, query) / n, "exact")
     elif how == "lanczos":
-        found = _lanczos_bound(data, question, rng)
+        found = _lanczos_bound(data, query, rng)
     elif how == "sample":
-        found = _sample_bound(data, question, rng)
+        found = _sample_bound(data, query, rng)
     elif how == "estimate":
-        found = _estimate(data, question, rng)
+        found = _estimate(data, query, rng)
     else:
-        columns, widest = data.absolute_sums(question.normalize, question.bias)
+        columns, widest = data.absolute_sums(query.normalize, query.bias)
         bound = float(widest * columns.max()) / n
         found = Sigma2(bound, "crude bound by row and column sums")
     if found < 1.0 / n:  # only where rows are shorter than 1
@@ -133,17 +133,17 @@ def _measure(data: Dataset, question: Question) -> Sigma2:
     return Sigma2(min(found, 1.0), found.how, found.failure_probability)
 
 
-def _largest_eigenvalue(data: Dataset, question: Question) -> float:
+def _largest_eigenvalue(data: Dataset, query: SpectralQuery) -> float:
     """Of X~X~' for few rows, else of X~'X~."""
-    p = data.d + (question.bias is not None)
+    p = data.d + (query.bias is not None)
     if data.n > p:
-        gram = data.gram_times(np.eye(p), question.normalize, question.bias)
+        gram = data.gram_times(np.eye(p), query.normalize, query.bias)
         return float(np.linalg.eigvalsh(gram)[-1])
     rows = data.sample(np.arange(data.n))
     product = rows @ rows.T
     gram = product.toarray() if scipy.sparse.issparse(product) else product
-    gram = gram + (question.bias or 0.0) ** 2
-    if question.normalize:
+    gram = gram + (query.bias or 0.0) ** 2
+    if query.normalize:
         norms = np.sqrt(np.diag(gram))
         scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
         gram = gram * np.outer(scale, scale)
@@ -151,19 +151,19 @@ def _largest_eigenvalue(data: Dataset, question: Question) -> float:
 
 
 def _lanczos(
-    data: Dataset, question: Question, steps: int, rng: np.random.Generator
+    data: Dataset, query: SpectralQuery, steps: int, rng: np.random.Generator
 ) -> tuple[float, int]:
     """The largest Ritz value of X~'X~, and the passes made.
 
     Fewer passes than `steps`: the Krylov space is exhausted, and the value is exact.
     """
-    size = data.d + (question.bias is not None)
+    size = data.d + (query.bias is not None)
     v, previous = rng.standard_normal(size), np.zeros(size)
     v /= norm(v)
     diagonal: list[float] = []
     off = [0.0]
     for _ in range(min(steps, size)):
-        u = data.gram_times(v[:, np.newaxis], question.normalize, question.bias)[:, 0].copy()
+        u = data.gram_times(v[:, np.newaxis], query.normalize, query.bias)[:, 0].copy()
         diagonal.append(inner(u, v))
         u -= diagonal[-1] * v + off[-1] * previous
         off.append(norm(u))
@@ -174,15 +174,15 @@ def _lanczos(
     return float(scipy.linalg.eigvalsh_tridiagonal(diagonal, off[1:passes])[-1]), passes
 
 
-def _lanczos_bound(data: Dataset, question: Question, rng: np.random.Generator) -> Sigma2:
+def _lanczos_bound(data: Dataset, query: SpectralQuery, rng: np.random.Generator) -> Sigma2:
     """Lanczos with the bound of Kuczynski and Wozniakowski (1992, Theorem 4.2).
 
     From a start drawn uniformly from the sphere of R^m, the largest Ritz value after k
     steps is below (1 - eps) times the largest eigenvalue with probability at most
     1.648 sqrt(m) exp(-sqrt(eps)(2k - 1)), whatever the spectrum is.
     """
-    n, m, chance = data.n, data.d + (question.bias is not None), question.failure_probability
-    ritz, passes = _lanczos(data, question, LANCZOS_STEPS, rng)
+    n, m, chance = data.n, data.d + (query.bias is not None), query.failure_probability
+    ritz, passes = _lanczos(data, query, LANCZOS_STEPS, rng)
     if passes < LANCZOS_STEPS:
         return Sigma2(ritz / n, f"Lanczos, complete after {passes} passes", chance)
     eps = (log(1.648 * sqrt(m) / chance) / (2 * passes - 1)) ** 2
@@ -190,24 +190,24 @@ def _lanczos_bound(data: Dataset, question: Question, rng: np.random.Generator) 
     return Sigma2(bound, f"Lanczos, {passes} passes", chance)
 
 
-def _sample_bound(data: Dataset, question: Question, rng: np.random.Generator) -> Sigma2:
+def _sample_bound(data: Dataset, query: SpectralQuery, rng: np.random.Generator) -> Sigma2:
     """From m rows drawn without replacement, with a bound that does not depend on d.
 
     For u the leading eigenvector, <x~_i, u>^2 lies in [0, 1] and has mean sigma^2; by
     Chernoff's bound the mean over the sample is below sigma^2 - c sigma with probability
     at most exp(-m c^2 / 2), and the sample's own largest eigenvalue is not below that mean.
     """
-    half, m = question.failure_probability / 2, question.sampled_rows
+    half, m = query.failure_probability / 2, query.sampled_rows
     order = np.sort(rng.choice(data.n, m, replace=False))
-    again = replace(question, how="auto", failure_probability=half, seed=int(rng.integers(2**62)))
+    again = replace(query, how="auto", failure_probability=half, seed=int(rng.integers(2**62)))
     with data.subset(order) as sample:
         inside = measure_sigma2(sample, again)
     c = sqrt(2 * log(1 / half) / m)
     root = (c + sqrt(c * c + 4 * inside)) / 2
-    return Sigma2(root * root, f"sample of {m} rows", question.failure_probability)
+    return Sigma2(root * root, f"sample of {m} rows", query.failure_probability)
 
 
-def _estimate(data: Dataset, question: Question, rng: np.random.Generator) -> Sigma2:
+def _estimate(data: Dataset, query: SpectralQuery, rng: np.random.Generator) -> Sigma2:
     """From the largest Ritz value over a few rows: mostly close, never sure.
 
     A row's product with itself weighs more among few rows than among many; with others it
@@ -220,7 +220,7 @@ def _estimate(data: Dataset, question: Question, rng: np.random.Generator) -> Si
         if (length := norm(v)) == 0.0:  # these rows are all zero
             break
         v = v / length
-        u = data.row_gram_times(rows, v, question.normalize, question.bias)
+        u = data.row_gram_times(rows, v, query.normalize, query.bias)
         largest, v = inner(u, v), u
     others = max(largest - 1.0, 0.0) / max(few - 1, 1)
     return Sigma2((1.0 + (n - 1) * others) / n, f"estimate from {few} rows", nan)

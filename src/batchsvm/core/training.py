@@ -22,7 +22,7 @@ from batchsvm.core.parallel import StopFlag
 from batchsvm.core.planning import Plan, make_plan
 from batchsvm.core.problem import Facts, Problem
 from batchsvm.core.solution import Solution
-from batchsvm.core.spectral import Question, Sigma2, beta_b, measure_sigma2
+from batchsvm.core.spectral import Sigma2, SpectralQuery, beta_b, measure_sigma2
 from batchsvm.methods import Blocks, DualMethod, Guarded, Method
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Start:
 
     seed: int
     alpha: np.ndarray | None = None  # (n, K)
+    data_seed: int | None = None  # of what is measured of the data; the seed if None
 
 
 def train(
@@ -53,7 +54,13 @@ def train(
     trainer = data.trainer(problem)
     dual = None if start.alpha is None else data.dual(problem, start.alpha)
     work = workload_of(data, problem)
-    method, plan = _settle(data, problem, trainer.facts, options, start.seed)
+    method, plan = _settle(
+        data,
+        problem,
+        trainer.facts,
+        options,
+        start.seed if start.data_seed is None else start.data_seed,
+    )
     trainer.start(_schedule(work, method, plan, options, start.seed), dual)
     loop = Loop(data, problem, trainer, plan.batch_size, options)
     loop.train(dual is not None, stop or StopFlag())
@@ -91,12 +98,14 @@ def _schedule(
     )
 
 
-def sigma2_for(data: Dataset, problem: Problem, question: Question, known: float | None) -> Sigma2:
+def sigma2_for(
+    data: Dataset, problem: Problem, query: SpectralQuery, known: float | None
+) -> Sigma2:
     """sigma^2 of the rows with the bias of the first problem, if it is not known already."""
     if known is not None:
         return known if isinstance(known, Sigma2) else Sigma2(known, "given")
     bias = None if problem.bias is None else float(problem.bias[0])
-    return measure_sigma2(data, replace(question, bias=bias))
+    return measure_sigma2(data, replace(query, bias=bias))
 
 
 def _settle(
@@ -104,7 +113,7 @@ def _settle(
 ) -> tuple[Method, Plan]:
     """Put a method and a batch size in the place of "auto"."""
     work, tol = workload_of(data, problem), options.tol
-    quick = Question("estimate", seed=seed)
+    quick = SpectralQuery("estimate", seed=seed)
     if options.method is None and options.batch_size == "auto":
         found = sigma2_for(data, problem, quick, None)
         lam_n = float(problem.lam[0]) * float(facts.total_weight[0])
@@ -117,10 +126,10 @@ def _settle(
     if isinstance(method, DualMethod) and method.step == "literal":
         refuse_long_rows(facts, 'step="general"')
         if known is None and not serial:  # the paper's own sigma^2, of the rows as they are
-            known = sigma2_for(data, problem, Question(normalize=False, seed=seed), None)
+            known = sigma2_for(data, problem, SpectralQuery(normalize=False, seed=seed), None)
     # On one thread, guarded and in blocks nothing depends on sigma^2 but the plan.
     careless = serial or isinstance(method, Guarded | Blocks)
-    found = sigma2_for(data, problem, quick if careless else Question(seed=seed), known)
+    found = sigma2_for(data, problem, quick if careless else SpectralQuery(seed=seed), known)
     plan = make_plan(problem, facts, work.columns, tol, found, layout)
     if isinstance(method, DualMethod) and method.sampling == "replacement" and plan.batch_size > 1:
         raise ValueError(

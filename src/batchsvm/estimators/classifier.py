@@ -90,7 +90,8 @@ class LinearClassifier(ClassifierMixin, BatchLinear):
         -------
         ndarray of shape (n,)
         """
-        return choose(self.classes_, self.decision_function(X))
+        scores = self.decision_function(X)
+        return choose(self.classes_, scores)
 
     @available_if(_is_logistic)
     def predict_proba(self, X: Any) -> np.ndarray:

@@ -11,14 +11,13 @@ import numpy as np
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 
-from batchsvm.api import is_placed, placed
 from batchsvm.core import checks
 from batchsvm.core.convergence import warn_of_convergence
 from batchsvm.core.intercept import LinearStart
 from batchsvm.core.parallel import StopFlag, in_parallel
-from batchsvm.core.path import walk
+from batchsvm.core.path import train_along
 from batchsvm.core.solution import LinearModel, Status
-from batchsvm.engines import Dataset
+from batchsvm.engines import Dataset, is_placed, placed
 from batchsvm.estimators.callbacks import with_callbacks
 from batchsvm.estimators.classifier import TASK, LinearClassifier, TrainingData
 from batchsvm.estimators.parameters import Settings, read_seed, read_settings
@@ -214,7 +213,7 @@ n_features_in_, feature_names_in_
             problem = problem_of(settings, targets, 1.0)
             paths = [
                 _unbroken(
-                    walk(
+                    train_along(
                         rows, problem.only(k), self.lams_, settings.options, settings.intercept,
                         LinearStart(fold.seed), stop,
                     )

@@ -11,13 +11,12 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import _check_y, validate_data
 
-from batchsvm.api import is_placed, placed
 from batchsvm.core.checks import read_jobs
 from batchsvm.core.intercept import LinearStart
 from batchsvm.core.many import train_many
 from batchsvm.core.problem import Problem, make_problem
 from batchsvm.core.solution import LinearModel
-from batchsvm.engines import Dataset
+from batchsvm.engines import Dataset, is_placed, placed
 from batchsvm.estimators.callbacks import Watch
 from batchsvm.estimators.parameters import Settings
 from batchsvm.losses import Loss
@@ -36,9 +35,16 @@ def read_data(estimator: Any, X: Any, y: Any, **how: Any) -> tuple[Any, np.ndarr
     which take longer than all else that an estimator adds to a fit.
     """
     if is_placed(X):
+        if how.get("reset") is not None:
+            raise ValueError(
+                "X must be an array or a sparse matrix for partial_fit, not placed data"
+            )
         estimator.n_features_in_ = X.d
         estimator.__dict__.pop("feature_names_in_", None)
-        return X, _check_y(y, how.get("y_numeric", False))
+        y = _check_y(y, y_numeric=how.get("y_numeric", False))
+        if len(y) != X.n:
+            raise ValueError(f"y must have {X.n} entries, one per row of X, not {len(y)}")
+        return X, y
     if how.get("reset", True) and _is_plain(X, y):
         estimator.n_features_in_ = X.shape[1]
         estimator.__dict__.pop("feature_names_in_", None)

@@ -49,12 +49,13 @@ def _count(text):
 
 
 @Kernel
-def _parse(text, low, high, labels, indptr, indices, values, left, state):
+def _parse(text, bounds, labels, indptr, entries, left, state):
     """Fill the arrays with the rows of `text`; labels and values are float64 as bits.
 
     `left` gets (slot, start, end) of each token that is left to Python; the slot of the
-    label of row r is -1-r.  Stops at the first index that is wrong.
+    label of row r is -1-r.  Stops at the first index that is wrong: bounds are those of indices.
     """
+    (low, high), (indices, values) = bounds, entries
     stop = text.size
     p = 0
     row = 0
@@ -174,7 +175,7 @@ def _parse_block(block: bytes, low: int, high: int, width: type = np.int32) -> P
     indptr, indices = np.empty(rows + 1, dtype=np.int64), np.empty(entries, dtype=width)
     left = np.empty((rows + entries, 3), dtype=np.int64)  # untouched memory costs nothing
     state = np.zeros(7, dtype=np.int64)
-    _parse(text, low, high, labels, indptr, indices, values, left, state)
+    _parse(text, (low, high), labels, indptr, (indices, values), left, state)
     error, where = int(state[_ERROR]), int(state[_WHERE])
     labels, values = labels.view(np.float64), values.view(np.float64)
     for slot, start, end in left[: state[_LEFT]].tolist():

@@ -41,8 +41,10 @@ def best_theta(first_order, quadratic, blocks):
 class Blocks(DualMethod):
     """Serial steps on blocks of rows side by side, their changes added up.
 
-    Parameters beside those of all dual methods
-    -------------------------------------------
+    Parameters
+    ----------
+    sampling, step, sigma2, skips
+        As for all dual methods; `sampling` must be "permutation".
     blocks : int
         How many; `batch_size` is the rows of all blocks in an iteration, and becomes a
         multiple of this.  A fit by fewer threads than blocks gives the same result.

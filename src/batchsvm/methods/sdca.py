@@ -43,7 +43,7 @@ def next_beta(beta, kept, largest):
 
 @dataclass(frozen=True)
 class DualMethod:
-    """What the three rules have in common.
+    """What the dual methods have in common.
 
     Parameters
     ----------

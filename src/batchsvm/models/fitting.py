@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from batchsvm.api import fit_many, placed
+from batchsvm.api import fit_many
 from batchsvm.core import checks, data_checks
 from batchsvm.core.certificate import Certificate, certify_point
 from batchsvm.core.one_vs_rest import encode
 from batchsvm.core.problem import make_problem
 from batchsvm.core.solution import Solutions
+from batchsvm.engines import placed
 from batchsvm.losses import Loss
 from batchsvm.models.fingerprint import fingerprint
 from batchsvm.models.model import Model, model_of_solutions

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from batchsvm.compiled import Kernel
-from batchsvm.core.spectral import Question, Sigma2, beta_b, measure_sigma2
+from batchsvm.core.spectral import Sigma2, SpectralQuery, beta_b, measure_sigma2
 from batchsvm.core.tuning import DEFAULT_TUNING
 from batchsvm.engines.cpu.dataset import place
 from batchsvm.engines.cpu.read import read_rows
@@ -159,7 +159,7 @@ def start_stream(
     # One thread gains nothing from batches; who wants them says how large.
     b = 1 if batch_size == "auto" else int(batch_size)
     with place(X[:SIGMA2_ROWS]) as first:
-        sigma2 = measure_sigma2(first, Question(seed=seed))
+        sigma2 = measure_sigma2(first, SpectralQuery(seed=seed))
     v = np.zeros((models, X.shape[1] + (bias is not None)))
     stream = Stream(loss, lam, bias, b, sigma2, v, v.copy())
     if w is not None and rows > 0:

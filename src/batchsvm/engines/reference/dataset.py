@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from math import inf
 from typing import Any
 
@@ -111,7 +112,9 @@ class ReferenceDataset(HostDataset):
 
     def share(self, jobs: int) -> ReferenceDataset:
         self.require_open()
-        return ReferenceDataset(self.X, jobs, self.tuning)
+        view = copy(self)
+        view.jobs = jobs
+        return view
 
     def scores(self, W: np.ndarray) -> np.ndarray:
         self.require_open()

@@ -159,7 +159,7 @@ def _visit(problem, state, A, X):
 
 def _blocks_iteration(problem, state, sampler, target) -> bool:
     """Serial steps in each block from the same w, their sum scaled by theta; at the end of an
-    epoch, whether a look at all rows is due."""
+    epoch, whether a full pass is due."""
     loss, examples, screening = problem.loss, problem.examples, state.screening
     visits = sampler.visits
     blocks, unit = visits.edges.size - 1, 1 / (problem.lam * problem.total_weight)
