@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from itertools import combinations, product
+from zlib import crc32
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
@@ -16,6 +19,33 @@ from batchsvm.engines import place_on
 from batchsvm.losses import LOSSES
 
 LAM = 0.05
+
+
+def grid(*axes):
+    """Every combination of the values of the axes, for `pytest.mark.parametrize`.
+
+    A few in which every two values of different axes come together once are run always; the
+    others are slow.
+    """
+    fast, missing = [], {pair for values in product(*axes) for pair in pairs(values)}
+    for values in sorted(product(*axes), key=lambda values: crc32(repr(values).encode())):
+        if missing & pairs(values):
+            fast.append(values)
+            missing -= pairs(values)
+    needed = set()  # leave out what later ones have made needless
+    for values in fast:
+        others = [other for other in fast if other != values and other not in needed]
+        if pairs(values) <= {pair for other in others for pair in pairs(other)}:
+            needed.add(values)
+    fast = [values for values in fast if values not in needed]
+    return [
+        pytest.param(*values, marks=() if values in fast else pytest.mark.slow)
+        for values in product(*axes)
+    ]
+
+
+def pairs(values):
+    return set(combinations(enumerate(values), 2))
 
 
 def placed(X, jobs=1, **thresholds):

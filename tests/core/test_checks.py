@@ -11,7 +11,7 @@ import batchsvm
 from batchsvm import losses, methods
 from batchsvm.losses import LOSSES
 from batchsvm.methods import METHODS
-from helpers import csr, quietly, toy
+from helpers import csr, grid, quietly, toy
 
 X, Y = toy("hinge")
 
@@ -161,9 +161,10 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("method", ["auto", "safe", "aggressive", "naive"])
-@pytest.mark.parametrize("case", ODD)
-@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    ("case", "method", "sparse", "loss_name"),
+    grid(ODD, ["auto", "safe", "aggressive", "naive"], [False, True], LOSSES),
+)
 def test_odd_data_trains_and_certifies(case, method, sparse, loss_name):
     data, y = ODD[case]
     scale2 = max(np.abs(data).max() ** 2, 1e-300) if "values" in case else 1.0

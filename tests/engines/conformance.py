@@ -363,6 +363,20 @@ def test_primal_and_dual_are_those_of_the_textbook(setting):
             assert certificate.dual == pytest.approx(expected)
 
 
+def test_sums_tell_the_gap_of_a_point_that_belongs_together(setting):
+    """Where w is w(alpha), and no radius confines it, they say what the certificate will."""
+    data, problem = setting.data, replace(setting.problem, radius=inf)
+    _, alpha = setting.random_points()
+    dual = data.dual(problem, alpha)
+    weight = data.facts(problem).total_weight
+    W = data.combination(problem, dual) / (problem.lam * weight)
+    sums = data.sums(problem, W, dual)
+    found = certify_point(data, problem, W, dual)
+    close_to(sums.primals(problem.lam), [certificate.primal for certificate in found])
+    close_to(sums.gaps(problem.lam), [certificate.gap for certificate in found])
+    close_to(sums.norms, np.linalg.norm(W, axis=0))
+
+
 def test_sums_and_certificates_are_those_of_the_reference(tested_engine, loss_name, k):
     found = []
     for name in (tested_engine, "reference"):
@@ -571,6 +585,33 @@ def test_passes_are_those_of_plain_numpy(engine, stored, normalize, bias):
         columns, widest = data.absolute_sums(normalize, bias)
         close_to(columns, np.abs(full).sum(axis=0))
         assert widest == pytest.approx(np.abs(full).sum(axis=1).max(), rel=1e-13)
+
+
+@pytest.mark.parametrize("loss_name", ["hinge", "smoothed_hinge"])
+def test_norms_that_are_not_kept_change_nothing(engine, loss_name):
+    setting, found = Setting(engine, loss_name, 1), []
+    W, alpha = setting.random_points()
+    for keeps_norms in (True, False):
+        with place_on(engine, setting.stored, 1, CUT_SMALL, keeps_norms) as data:
+            problem = setting.problem_over(data)
+            sums = data.sums(problem, W, data.dual(problem, alpha))
+            found.append((*data.facts(problem), sums.values))
+    for kept, computed in zip(*found, strict=True):
+        np.testing.assert_array_equal(kept, computed)
+
+
+@pytest.mark.parametrize("keeps_norms", [True, False])
+@pytest.mark.parametrize("value", [np.nan, -inf, 1e200])
+def test_rows_that_are_not_finite_are_refused(engine, value, keeps_norms):
+    for form in ("dense-float64", "csr-float64-int32"):
+        X, y = toy("hinge")
+        X[[7, 20], 2] = value
+        words = rf"^X must be finite \(no NaN, no inf\) and below 1e150, but row 7 holds {value!r}$"
+        with (
+            pytest.raises(ValueError, match=words.replace("+", r"\+")),
+            place_on(engine, FORMATS[form](X), 1, CUT_SMALL, keeps_norms) as data,
+        ):
+            data.facts(make_problem(data.targets(y), LOSSES["hinge"](), LAM))
 
 
 def test_samples_scores_and_column_norms(engine, stored, k):
@@ -1069,6 +1110,30 @@ def test_training_starts_from_a_dual_point(engine, loss_name, k):
                 assert after.history.iteration.tolist() == [0]
                 np.testing.assert_array_equal(after.alpha, before.alpha)
                 np.testing.assert_allclose(after.w, before.w, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("averaging", [None, "tail", "decay"])
+@pytest.mark.parametrize("method", [Pegasos(), Safe(), Guarded(), Aggressive(), Blocks(blocks=2)])
+def test_a_trainer_stands_at_its_dual_point_before_the_first_iteration(engine, method, averaging):
+    setting = Setting(engine, "hinge", 1).place()
+    with setting.data as data:
+        problem = setting.problem
+        _, alpha = setting.random_points()
+        for dual in (None, data.dual(problem, alpha)):
+            trainer = data.trainer(problem)
+            trainer.start(Schedule(method, 4, beta_b=2.0, averaging=averaging), dual)
+            expected = data.combination(problem, data.dual(problem) if dual is None else dual)
+            close_to(trainer.combination(), expected)
+            w = expected / (problem.lam * setting.n)
+            close_to(trainer.point(), w)
+            close_to(trainer.iterate(), w)
+            assert trainer.refused.tolist() == [0]
+            if isinstance(method, Pegasos):
+                assert np.isnan(trainer.beta).all()
+            else:
+                assert trainer.beta.tolist() == [method.first_beta(2.0)]
+            progress = trainer.run(1, np.array([-inf]), StopFlag())
+            assert progress.iterations.tolist() == [1]
 
 
 @pytest.mark.parametrize("method", [Safe(), Pegasos(), Guarded(), Blocks(blocks=2)])

@@ -11,14 +11,15 @@ from batchsvm.core import checks
 from batchsvm.core.loop import Loop
 from batchsvm.losses import LOSSES
 from batchsvm.methods import METHODS, Aggressive, Naive, Pegasos, Safe
-from helpers import LAM, quietly, toy
+from helpers import FORMATS, LAM, grid, quietly, toy
 
 # Pegasos converges like 1/t, and its dual point with it.
 TOL = {**dict.fromkeys(METHODS, 1e-6), "pegasos": 0.1}
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_reaches_its_gap_and_certifies_the_truth(method, loss_name, form):
+@pytest.mark.parametrize(("method", "loss_name", "stored"), grid(METHODS, LOSSES, FORMATS))
+def test_reaches_its_gap_and_certifies_the_truth(method, loss_name, stored):
+    form = FORMATS[stored]
     X, y = toy(loss_name)
     # Pegasos' steps are not bounded on a loss that is not Lipschitz: give it more lam.
     lam = 1.0 if method == "pegasos" and loss_name == "squared_hinge" else LAM

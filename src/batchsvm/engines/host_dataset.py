@@ -12,7 +12,7 @@ from batchsvm.core.certificate import Sums
 from batchsvm.core.problem import Facts, Problem, in_box, join_facts, relative
 from batchsvm.core.tuning import Tuning
 from batchsvm.engines.balance import balanced
-from batchsvm.engines.bound import AlphaOf, BoundProblem
+from batchsvm.engines.host_problem import AlphaOf, HostProblem
 from batchsvm.engines.protocol import ConstantSums, Dual
 from batchsvm.engines.targets import HostTargets, make_targets
 from batchsvm.engines.trainer import HostDual
@@ -35,14 +35,14 @@ class HostDataset(ABC):
     _is_open = True
 
     @abstractmethod
-    def bind(self, problem: Problem) -> BoundProblem:
+    def bind(self, problem: Problem) -> HostProblem:
         """One problem (K = 1) over these rows."""
 
     def require_open(self) -> None:
         if not self._is_open:
             raise ValueError("this data set is closed: place X again to use it")
 
-    def bound(self, problem: Problem) -> Iterator[tuple[int, BoundProblem]]:
+    def bound(self, problem: Problem) -> Iterator[tuple[int, HostProblem]]:
         """The problems one after another, each with its number."""
         self.require_open()
         for k in range(problem.k):

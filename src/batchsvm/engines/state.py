@@ -12,7 +12,7 @@ import numpy as np
 
 from batchsvm.core.layout import Schedule
 from batchsvm.engines.averaging import Averaging, LastIterate, RecentMean, make_averaging
-from batchsvm.engines.bound import BoundProblem
+from batchsvm.engines.host_problem import HostProblem
 from batchsvm.engines.screening import Screening, make_screening
 from batchsvm.methods import Blocks, DualMethod
 
@@ -21,7 +21,7 @@ from batchsvm.methods import Blocks, DualMethod
 class DualState:
     """A dual method; alpha / c is in `bound.examples`."""
 
-    bound: BoundProblem
+    bound: HostProblem
     w: np.ndarray
     averaging: Averaging | LastIterate | RecentMean
     screening: Screening
@@ -54,7 +54,7 @@ class DualState:
         return self.bound.w_of_alpha(self.alpha_of) if self.averaging.has_mean else self.w
 
 
-def start_dual(bound: BoundProblem, schedule: Schedule, alpha: np.ndarray | None) -> DualState:
+def start_dual(bound: HostProblem, schedule: Schedule, alpha: np.ndarray | None) -> DualState:
     """The state before the first iteration, at alpha or at zero."""
     method = schedule.method
     assert isinstance(method, DualMethod)
@@ -87,7 +87,7 @@ def start_dual(bound: BoundProblem, schedule: Schedule, alpha: np.ndarray | None
 class PegasosState:
     """Pegasos; g is the `alpha` column of `bound.examples`."""
 
-    bound: BoundProblem
+    bound: HostProblem
     v: np.ndarray
     counts: np.ndarray  # sum of the chi_i in a projected run, else empty
     averaging: Averaging | LastIterate
@@ -140,9 +140,7 @@ class PegasosState:
         )
 
 
-def start_pegasos(
-    bound: BoundProblem, schedule: Schedule, alpha: np.ndarray | None
-) -> PegasosState:
+def start_pegasos(bound: HostProblem, schedule: Schedule, alpha: np.ndarray | None) -> PegasosState:
     """The state before the first iteration.
 
     From a given alpha, training goes on as if one epoch had led to w(alpha).

@@ -13,7 +13,7 @@ from batchsvm.core.certificate import Sums
 from batchsvm.core.layout import Schedule
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.tuning import Tuning
-from batchsvm.engines.bound import BoundProblem
+from batchsvm.engines.host_problem import HostProblem
 from batchsvm.engines.protocol import Dual, Progress
 from batchsvm.engines.sampling import BlockSampler, Sampler, make_block_sampler, make_sampler
 from batchsvm.engines.state import DualState, State, start_dual, start_pegasos
@@ -45,10 +45,10 @@ class Stepper(Protocol):
         ...
 
 
-StepperFor = Callable[[BoundProblem, Schedule, State, Any], Stepper]
+StepperFor = Callable[[HostProblem, Schedule, State, Any], Stepper]
 
 
-def make_state(bound: BoundProblem, schedule: Schedule, alpha: np.ndarray | None) -> State:
+def make_state(bound: HostProblem, schedule: Schedule, alpha: np.ndarray | None) -> State:
     start = start_pegasos if isinstance(schedule.method, Pegasos) else start_dual
     return start(bound, schedule, alpha)
 
@@ -72,7 +72,7 @@ class HostTrainer:
 
     def __init__(
         self,
-        bound: BoundProblem,
+        bound: HostProblem,
         stepper_for: StepperFor,
         bytes_per_row: float,
         tuning: Tuning,

@@ -12,9 +12,9 @@ import numpy as np
 from batchsvm.core.data_checks import refuse_infinite
 from batchsvm.core.problem import Problem
 from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
-from batchsvm.engines.cpu.bound import CpuProblem
 from batchsvm.engines.cpu.column_slices import ColumnSlice, slice_columns
 from batchsvm.engines.cpu.passes import blocks_of, over_blocks
+from batchsvm.engines.cpu.problem import CpuProblem
 from batchsvm.engines.cpu.read import first_row_not_finite, read_rows
 from batchsvm.engines.cpu.rows import (
     CSR,

@@ -7,14 +7,19 @@ from typing import Any
 import numpy as np
 
 from batchsvm.core.layout import Schedule
-from batchsvm.engines.bound import BoundProblem
-from batchsvm.engines.cpu.batch import BatchWorker, make_batch
-from batchsvm.engines.cpu.batches import screen_rows, sdca_aggressive, sdca_fixed_beta
+from batchsvm.engines.cpu.batches import (
+    BatchWorker,
+    make_batch,
+    screen_rows,
+    sdca_aggressive,
+    sdca_fixed_beta,
+)
 from batchsvm.engines.cpu.blocks import BlockWorker, make_exchange, sdca_blocks
-from batchsvm.engines.cpu.bound import CpuProblem
 from batchsvm.engines.cpu.pegasos import PrimalProblem, pegasos
+from batchsvm.engines.cpu.problem import CpuProblem
 from batchsvm.engines.cpu.serial import sdca_serial
 from batchsvm.engines.cpu.structs import Budget, Rule, Visits
+from batchsvm.engines.host_problem import HostProblem
 from batchsvm.engines.state import DualState, PegasosState, State
 from batchsvm.engines.trainer import Stepper
 from batchsvm.methods import Aggressive, Blocks, Guarded, Naive, Pegasos, Safe
@@ -187,7 +192,7 @@ STEPPERS: dict[type, Any] = {
 }
 
 
-def make_stepper(bound: BoundProblem, schedule: Schedule, state: State, sampler: Any) -> Stepper:
+def make_stepper(bound: HostProblem, schedule: Schedule, state: State, sampler: Any) -> Stepper:
     """What runs this method; all dual methods but blocks are the same for batches of one."""
     kind = STEPPERS[type(schedule.method)]
     if schedule.batch_size == 1 and issubclass(kind, _BatchSteps):

@@ -13,8 +13,8 @@ from batchsvm.core.data_checks import as_matrix, refuse_infinite
 from batchsvm.core.problem import Problem
 from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
 from batchsvm.engines.host_dataset import HostDataset
-from batchsvm.engines.reference.bound import ReferenceProblem
 from batchsvm.engines.reference.group import TrainerGroup
+from batchsvm.engines.reference.problem import ReferenceProblem
 from batchsvm.engines.reference.steps import make_stepper
 from batchsvm.engines.trainer import HostTrainer
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from batchsvm.core.layout import Schedule
-from batchsvm.engines.reference.bound import ReferenceProblem
+from batchsvm.engines.reference.problem import ReferenceProblem
 from batchsvm.engines.sampling import draw_batch
 from batchsvm.engines.screening import GAP, KEPT, PROMISE, RISE, SEEN, VIOLATION
 from batchsvm.engines.state import DualState, PegasosState, State

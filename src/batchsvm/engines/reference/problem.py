@@ -9,7 +9,7 @@ import numpy as np
 
 from batchsvm.core.certificate import Sums
 from batchsvm.core.problem import Facts, Problem, relative
-from batchsvm.engines.bound import AlphaOf, BoundProblem, OnResponses
+from batchsvm.engines.host_problem import AlphaOf, HostProblem, OnResponses
 
 if TYPE_CHECKING:
     from batchsvm.engines.reference.dataset import ReferenceDataset
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SUMMATION_DEPTH = 64.0  # NumPy sums pairwise, in runs of up to 128 in eight strands
 
 
-class ReferenceProblem(BoundProblem):
+class ReferenceProblem(HostProblem):
     """One problem (K = 1) over dense or CSR rows in float64."""
 
     def __init__(self, data: ReferenceDataset, problem: Problem) -> None:

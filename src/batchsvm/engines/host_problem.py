@@ -29,7 +29,7 @@ AlphaOf = Callable[[int, int], np.ndarray]  # a block of alpha, from start to st
 OnResponses = Callable[[int, np.ndarray], object]  # is given the responses of a block from start
 
 
-class BoundProblem(ABC):
+class HostProblem(ABC):
     """One problem (K = 1), and one record per row."""
 
     facts: Facts

@@ -11,18 +11,18 @@ import numpy as np
 from batchsvm.core.certificate import SUM_COUNT, Sums
 from batchsvm.core.problem import Facts, Problem
 from batchsvm.core.vectors import CHUNK, norm
-from batchsvm.engines.bound import AlphaOf, BoundProblem, OnResponses
 from batchsvm.engines.cpu.column_slices import ColumnSlice, with_bias
 from batchsvm.engines.cpu.passes import example_facts, point_sums
 from batchsvm.engines.cpu.rows import Biased, Rows, add_rows, densify, products, some_norms2
 from batchsvm.engines.cpu.structs import DualProblem
 from batchsvm.engines.cpu.workers import Worker
+from batchsvm.engines.host_problem import AlphaOf, HostProblem, OnResponses
 
 if TYPE_CHECKING:
     from batchsvm.engines.cpu.dataset import CpuDataset
 
 
-class CpuProblem(BoundProblem):
+class CpuProblem(HostProblem):
     """One problem (K = 1) and the rows, with the constant column if it has a bias."""
 
     rows: Rows
