@@ -9,6 +9,7 @@ from sklearn.exceptions import DataConversionWarning
 
 import batchsvm
 from batchsvm import losses, methods
+from batchsvm.core.loop import Loop
 from batchsvm.losses import LOSSES
 from batchsvm.methods import METHODS
 from helpers import csr, grid, quietly, toy
@@ -104,7 +105,7 @@ def test_bad_input_gets_one_sentence_and_nothing_is_trained(case, monkeypatch):
     def never(*args):
         raise AssertionError("training began")
 
-    monkeypatch.setattr(batchsvm.api.Run, "train", never)
+    monkeypatch.setattr(Loop, "train", never)
     arguments = {"X": X, "y": Y, **changed}
     with pytest.raises(ValueError, match=message) as caught:
         batchsvm.fit(**arguments)

@@ -112,7 +112,9 @@ def test_without_screening_the_target_alone_counts():
 
 
 def test_an_epoch_adds_up_what_all_workers_saw():
+    assert make_screening(100, True, AT_ZERO).sums.shape[0] == 1
     screening = make_screening(100, True, AT_ZERO, workers=3)
+    assert screening.sums.shape[0] == 3
     assert screening.estimate == inf
     assert screening.kept_promise() == 1.0
     for worker in range(3):
@@ -144,7 +146,12 @@ def test_a_worker_stores_its_own_sums_alone():
 
 def test_the_part_of_the_promise_that_was_kept():
     screening = make_screening(100, True, AT_ZERO)
-    for rise, promise, expected in ((1.0, 4.0, 0.25), (-2.0, 4.0, -0.5), (5.0, 0.0, 1.0)):
+    for rise, promise, expected in (
+        (1.0, 4.0, 0.25),
+        (-2.0, 4.0, -0.5),
+        (0.1, 0.4, 0.25),
+        (5.0, 0.0, 1.0),
+    ):
         screening.sums[0, [RISE, PROMISE]] = rise, promise
         screening.end_epoch(-inf, 0)
         assert screening.kept_promise() == expected
@@ -167,6 +174,9 @@ def test_slack_of_later_epochs_is_that_of_the_last_one():
     screening.end_epoch(-inf, 0)
     for seen, violation in ((10.0, 5.0), (0.0, inf), (3.0, 0.0)):
         assert screening.slack(seen, violation) == SLACK * 0.5
+    screening.store(0, 1.0, 0.0, 5.0, 1.0)  # of a single row
+    screening.end_epoch(-inf, 0)
+    assert screening.slack(10.0, 1.0) == SLACK * 5.0
     screening.store(0, 0.0, 0.0, 0.0, 1.0)  # an epoch without visits divides by no zero
     screening.end_epoch(-inf, 0)
     assert screening.slack(10.0, 5.0) == 0.0

@@ -17,8 +17,6 @@ from batchsvm.losses import LOSSES
 from batchsvm.methods import Aggressive, Blocks, Guarded, Pegasos, Safe
 from helpers import LAM, toy
 
-UNTOUCHED = -7
-
 
 @Kernel
 def compiled_redraw(visits, block):
@@ -50,15 +48,21 @@ def make(n, blocks, seed=0, group=1, min_rows=0, groups_in_window=3):
         n, blocks, seed, 1.0, grouped(group, groups_in_window), min_rows=min_rows
     )
     assert visits.group == group
-    visits.order[:] = UNTOUCHED
+    visits.order[:] = untouched(n)
     return visits
 
 
-def split_by(visits, block):
-    """The places of a block, and all other places."""
+def untouched(n):
+    """What stands at places that nobody has written to: no rows, and no two the same."""
+    return -1 - np.arange(n)
+
+
+def own_places(visits, block):
+    """What stands at the places of a block; all other places are untouched."""
     mine = np.zeros(visits.order.size, np.bool_)
     mine[visits.edges[block] : visits.edges[block + 1]] = True
-    return visits.order[mine], visits.order[~mine]
+    np.testing.assert_array_equal(visits.order[~mine], untouched(mine.size)[~mine])
+    return visits.order[mine]
 
 
 # Which rows, and where.
@@ -74,9 +78,8 @@ def test_too_few_rows_bring_back_all_of_their_block_at_its_own_places(draw, bloc
         visits.keep[start:stop] = False
         visits.keep[start + 2 : start + 5] = True  # three rows are fewer than four
         longest = draw(visits, block)
-        mine, others = split_by(visits, block)
+        mine = own_places(visits, block)
         assert sorted(mine) == list(range(start, stop))
-        assert np.all(others == UNTOUCHED)
         assert visits.active[block, 0] == stop - start == longest
         assert not np.delete(visits.active[:, 0], block).any()
         changed = np.any(visits.states != states, axis=1)
@@ -92,11 +95,10 @@ def test_rows_that_are_kept_stand_at_the_front_of_their_block(draw, block, group
         start, stop = visits.edges[block], visits.edges[block + 1]
         visits.keep[start : start + 4] = True  # as many as are needed
         draw(visits, block)
-        mine, others = split_by(visits, block)
+        mine = own_places(visits, block)
         count = visits.active[block, 0]
         expected = start + np.flatnonzero(visits.keep[start:stop])
         assert sorted(mine[:count]) == expected.tolist()
-        assert np.all(others == UNTOUCHED)
 
 
 def test_just_enough_rows_are_enough(draw):
@@ -234,6 +236,7 @@ def test_only_screened_methods_have_a_visit_order():
         sampler = sampler_for(60, schedule, 48.0, DEFAULT_TUNING)
         assert sampler.visits is UNSCREENED
         assert sampler.order.size > 0
+        assert sampler.active_rows() == 60
     for method, batch_size in WITH:
         visits = sampler_for(60, Schedule(method, batch_size), 48.0, DEFAULT_TUNING).visits
         assert visits is not UNSCREENED

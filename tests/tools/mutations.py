@@ -2,7 +2,8 @@
 
 An operator flipped, 0 or 1 moved by one, `min` for `max`, `and` for `or`, a `not` dropped, True for
 False, a returned value negated; never in docstrings, comments, annotations, `TYPE_CHECKING`
-blocks, protocols, assertions, messages, or the words of `__repr__` and `__str__`.
+blocks, protocols, assertions, messages, or the words of `__repr__` and `__str__`; nor in functions
+that prefetch, which change the time alone.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def _running(node: ast.AST) -> Iterator[ast.AST]:
 
 def _is_words(node: ast.AST) -> bool:
     if isinstance(node, ast.FunctionDef):
-        return node.name in ("__repr__", "__str__")
+        return node.name in ("__repr__", "__str__") or node.name.startswith("prefetch")
     if isinstance(node, ast.ClassDef):
         return any(_name(base) == "Protocol" for base in node.bases)
     if isinstance(node, ast.If):

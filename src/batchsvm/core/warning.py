@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 
-OURS = ("batchsvm", "sklearn")
+OURS = ("batchsvm", "sklearn", "contextlib")
 
 
 def warn_user(sentence: str, category: type[Warning]) -> None:

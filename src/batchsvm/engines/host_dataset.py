@@ -49,6 +49,7 @@ class HostDataset(ABC):
             yield k, self.bind(problem.only(k))
 
     def over_blocks(self, work: Callable[[int, int], Any]) -> list[Any]:
+        self.require_open()
         return [work(0, self.n)]
 
     def targets(
@@ -61,6 +62,7 @@ class HostDataset(ABC):
         return join_facts([bound.facts for _, bound in self.bound(problem)])
 
     def constant_sums(self, problem: Problem, b: np.ndarray) -> ConstantSums:
+        self.require_open()
         found = np.empty((2, problem.k))
         for k in range(problem.k):
             targets = problem.only(k).targets
@@ -69,6 +71,7 @@ class HostDataset(ABC):
         return ConstantSums(*found)
 
     def offset_range(self, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+        self.require_open()
         low, high = np.zeros(problem.k), np.zeros(problem.k)
         for k in range(problem.k):
             targets = problem.only(k).targets
@@ -102,6 +105,7 @@ class HostDataset(ABC):
         return HostDual(found)
 
     def balanced(self, problem: Problem, dual: Dual) -> HostDual:
+        self.require_open()
         alpha = dual.fetch()
         found = np.empty(alpha.shape, order="F")
         for k in range(problem.k):

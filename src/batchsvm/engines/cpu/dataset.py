@@ -145,6 +145,7 @@ class CpuDataset(HostDataset):
     # Passes.
 
     def over_blocks(self, work: Callable[[int, int], Any]) -> list[Any]:
+        self.require_open()
         return over_blocks(self._blocks, self.pass_pool, work)
 
     def bind(self, problem: Problem) -> CpuProblem:

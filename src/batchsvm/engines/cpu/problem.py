@@ -64,7 +64,8 @@ class CpuProblem(HostProblem):
     def as_struct(self, least_norm2: float = 0.0) -> DualProblem:
         """The problem as kernels see it."""
         loss = self.loss
-        unit = 1.0 / (self.lam * self.total_weight)
+        weight = self.lam * self.total_weight
+        unit = 1.0 / weight if weight > 0.0 else 0.0  # part of the rows may weigh nothing
         bounds = float(loss.lower), float(loss.upper)
         return DualProblem(self.examples, loss, *bounds, unit, least_norm2)
 

@@ -34,7 +34,7 @@ from batchsvm.methods import (
 class _Steps:
     """Iterations one after another."""
 
-    max_iterations = 2**62
+    max_iterations = 1000  # some tenths of a second: then the stop flag is looked at
 
     def __init__(
         self, problem: ReferenceProblem, schedule: Schedule, state: State, sampler: Any
