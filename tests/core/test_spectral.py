@@ -70,7 +70,7 @@ def test_lanczos_without_its_correction_is_no_bound():
 
 
 def test_an_estimate_is_close_and_claims_nothing():
-    X = large(20_000, 2000)
+    X = large(20_000, 500)
     found = batchsvm.sigma2(X, "estimate")
     assert 0.5 * exact(X) < found < 2 * exact(X)
     assert np.isnan(found.failure_probability)

@@ -53,9 +53,6 @@ def read_options(
     max_epochs = checks.number("max_epochs", max_epochs, EPOCHS_WORDS, 0.0)
     averaging = checks.read_averaging(averaging, chosen)
     asked = checks.read_checkpoints(checkpoints, averaging)
-    if batch_size != "auto":
-        words = "'auto' or an integer from 1 to the number of rows"
-        checks.whole("batch_size", batch_size, 1, 2**62, words)
     return FitOptions(chosen, batch_size, tol, max_epochs, averaging, asked)
 
 

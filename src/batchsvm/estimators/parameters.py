@@ -56,6 +56,9 @@ def read_settings(estimator: Any, task: str) -> Settings:
     checks.choice("intercept", estimator.intercept, INTERCEPTS[1:])
     scaling = checks.number("intercept_scaling", estimator.intercept_scaling, POSITIVE, 0.0)
     checks.choice("warm_start", getattr(estimator, "warm_start", False), (True, False))
+    if estimator.batch_size != "auto":
+        words = "'auto' or an integer from 1 to the number of rows"
+        checks.whole("batch_size", estimator.batch_size, 1, 2**62, words)
     options = read_options(
         estimator.method, estimator.batch_size, estimator.tol, estimator.max_epochs
     )
