@@ -1,6 +1,7 @@
 # Two commands set up everything on a machine with Python 3.11+ and make:
 #   make demo   trains with every method on two data sets and saves a plot
 #   make test   linters, types, layers, tests
+# `make test-fast` runs the tests of the core and of the engines, in a minute and a half.
 # `make test-oldest` runs the tests of the estimators with the oldest scikit-learn that is supported,
 # in an environment of its own.
 # `make docs` builds the documentation into docs/_build/html, `make test-slow` fuzzes.
@@ -13,7 +14,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 OLDEST := .venv-oldest
 
-.PHONY: demo test test-oldest test-slow lint docs bench reproduce reproduce-quick clean
+.PHONY: demo test test-fast test-oldest test-slow lint docs bench reproduce reproduce-quick clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
@@ -33,6 +34,11 @@ lint: $(READY)
 
 test: lint
 	$(BIN)/python -m pytest -n auto
+
+# What is worth running after every edit: no estimators, commands, files, docs.
+test-fast: $(READY)
+	$(BIN)/python -m pytest -n auto -q tests/core tests/engines tests/methods/test_rules.py tests/tools \
+		tests/test_losses.py -k "not properties and not sklearn_agreement and not memory_is and not same_bits"
 
 # The lowest versions of pyproject.toml.
 $(OLDEST)/ready: pyproject.toml

@@ -334,3 +334,18 @@ def test_losses_and_methods_by_class_name_and_object():
         "hinge", "smoothed_hinge", "squared_hinge", "logistic", "absolute",
         "epsilon_insensitive", "quantile", "huber",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_first_value_that_is_not_finite_is_named(engine, sparse):
+    data = X.copy()
+    data[7, [2, 4]] = np.inf, np.nan
+    data[9, 1] = -np.inf
+    data = sp.csr_array(data) if sparse else data
+    with pytest.raises(ValueError, match=r"but row 7 holds inf$"):
+        batchsvm.fit(data, Y, engine=engine)
+    huge = X.copy()
+    huge[3] = [1.0, -1e200, 2.0, 3.0, 4.0, 5.0]
+    with pytest.raises(ValueError, match=r"but row 3 holds -1e\+200$"):
+        batchsvm.fit(sp.csr_array(huge) if sparse else huge, Y, engine=engine)

@@ -17,11 +17,12 @@ from sklearn.svm import SVC, SVR
 
 import batchsvm
 from batchsvm import BatchSVC, BatchSVR, Status
+from batchsvm.core.intercept import best_constant
 from batchsvm.core.spectral import SpectralQuery, measure_sigma2
 from batchsvm.engines.balance import balanced as balance
 from batchsvm.engines.cpu.rows import CSR, Biased, Dense
 from batchsvm.losses import LOSSES
-from helpers import FORMATS, csr, toy
+from helpers import FORMATS, csr, one_problem, toy
 
 # The virtual column
 
@@ -76,6 +77,17 @@ def test_sigma2_of_virtual_columns(shape, how):
     for form in (X, sparse):
         question = SpectralQuery(how, bias=2.0, sampled_rows=4, seed=1)
         assert measure_sigma2(batchsvm.place(form), question) == pytest.approx(stored, rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_best_constant_minimises_the_loss_of_a_constant(loss):
+    X, y = toy(loss)
+    with batchsvm.place(X) as data:
+        problem = one_problem(data, y, loss)
+        found = best_constant(data, problem)
+        tried = [data.constant_sums(problem, np.array([b])).losses[0]
+                 for b in (found, *np.linspace(-3, 3, 601))]  # fmt: skip
+    assert tried[0] <= min(tried) * (1 + 1e-3)
 
 
 def fit_linear(X, y, *, lam, **options):

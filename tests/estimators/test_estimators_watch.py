@@ -164,6 +164,7 @@ def test_the_meter_measures_the_gap():
 
 def test_the_meter_of_several_problems_names_the_worst():
     meter = GapMeter(["class 'a'", "class 'b'"], tol=1e-2)
+    assert meter.words == "0 of 2 done, class 'a': gap 1, tol 0.01, epoch 0"
     for k, gap in ((0, 1.0), (1, 1.0), (1, 1e-3), (0, 0.1)):
         meter.see(k, seen(gap))
     assert meter.share == pytest.approx(0.75)

@@ -56,6 +56,7 @@ TESTS_OF = {
     "core/theory.py": [*CORE, "tests/paper"],
     "core/tuning.py": [*CORE, "tests/engines"],
     "core/": CORE,
+    "engines/cpu/online.py": ["tests/estimators/test_estimators_stream.py"],
     "methods/": ENGINES,
     "engines/": ENGINES,
 }
@@ -74,6 +75,14 @@ EQUIVALENT = {
         "what is prefetched changes the time alone",
     ("engines/cpu/dataset.py", "part /= np.where(norms > 0, norms, 2.0)[:, np.newaxis]"):
         "rows of norm 0 are zero, whatever they are divided by",
+    ("engines/cpu/problem.py",
+     "unit = 1.0 / weight if weight > 0.0 else -1.0  # part of the rows may weigh nothing"):
+        "rows that weigh nothing take no steps",
+    ("engines/cpu/steppers.py",
+     "per_iteration = 2 + state.batch_size * bound.rows.nonzeros // bound.n"):
+        "how much one call does changes when Ctrl-C is heard alone",
+    ("engines/reference/group.py", "trainer.keep_primal(W[:, [k]], which[k : k + 2])"):
+        "a trainer of one problem looks at the first entry alone",
     ("engines/reference/steps.py",
      "if not sampler.epoch_is_over(start + A.size, sampler.visited[-1]):"):
         "an array of one number",
