@@ -10,7 +10,7 @@ import numpy as np
 
 from batchsvm.core import checks, data_checks
 from batchsvm.core.certificate import Certificate, certify_point
-from batchsvm.core.convergence import warn_of_problems, warn_unless_converged
+from batchsvm.core.convergence_warning import warn_of_problems, warn_unless_converged
 from batchsvm.core.intercept import LinearStart
 from batchsvm.core.many import train_many
 from batchsvm.core.options import for_one, read_options

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 import batchsvm
 from batchsvm import BatchSVC
 from batchsvm.core.certificate import Certificate
-from batchsvm.core.convergence import convergence_problem
+from batchsvm.core.convergence_warning import convergence_problem
 from batchsvm.core.progress import GapMeter
 from batchsvm.core.solution import Checkpoint, LinearModel, Status
 

@@ -1127,6 +1127,30 @@ def test_a_trainer_stands_at_its_dual_point_before_the_first_iteration(engine, m
             assert progress.iterations.tolist() == [1]
 
 
+@pytest.mark.parametrize(("method", "beta"), [(Naive, 1.0), (Safe, 3.0), (Guarded, 1.0)])
+@pytest.mark.parametrize("step", ["general", "literal"])
+def test_a_step_is_that_of_the_paper(engine, method, beta, step):
+    """Eq. (MBalphai): divided by beta ||x_i||^2, or by beta alone."""
+    X, y = toy("hinge")
+    X = X / np.linalg.norm(X, axis=1).max()
+    n, lam = len(y), 5e-4
+    with place_on(engine, X, 1) as data:
+        problem = make_problem(data.targets(y), LOSSES["hinge"](), lam)
+        trainer = data.trainer(problem)
+        start = 0.02 * Setting(engine, "hinge", 1).random_points()[1]
+        trainer.start(Schedule(method(step=step), n, beta_b=3.0), data.dual(problem, start))
+        w = trainer.point()[:, 0].copy()
+        trainer.run(1, np.array([-inf]), StopFlag())
+        trainer.keep_dual(np.ones(1, np.bool_))
+        alpha = trainer.best()[1].fetch()[:, 0]
+    norms2 = (X**2).sum(axis=1) if step == "general" else np.ones(n)
+    with np.errstate(divide="ignore"):  # row 3 is zero
+        free = start[:, 0] + (1 - y * (X @ w)) * lam * n / (beta * norms2)
+    np.testing.assert_allclose(alpha, np.clip(free, 0.0, 1.0), rtol=1e-11, atol=1e-13)
+    inside = (alpha > 0) & (alpha < 1) & (alpha != start[:, 0])
+    assert inside.sum() > 10  # at a bound, steps of all lengths are the same
+
+
 @pytest.mark.parametrize("averaging", ["tail", "decay"])
 @pytest.mark.parametrize(
     ("method", "batch_size"),

@@ -7,9 +7,10 @@ from math import inf, nextafter
 import numpy as np
 import pytest
 
+import oracle
 from batchsvm.core.layout import Schedule
 from batchsvm.core.problem import make_problem
-from batchsvm.engines import place_on
+from batchsvm.engines import ENGINES, place_on
 from batchsvm.engines.screening import (
     FIRST_FULL_PASS,
     FIRST_SLACK,
@@ -190,6 +191,19 @@ def test_a_full_pass_that_keeps_no_row_brings_all_back():
     keep[:] = [False, True, False, False, False, False]
     screening.note_full_pass(1.0, keep)
     assert keep.tolist() == [False, True, False, False, False, False]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_trainer_reckons_with_n_times_the_loss_at_zero(engine):
+    X, y = toy("huber")
+    weight = np.linspace(0.5, 2.0, len(y))
+    with place_on(engine, X, 1) as data:
+        trainer = data.trainer(make_problem(data.targets(y, weight), LOSSES["huber"](), LAM))
+        trainer.start(Schedule(Safe(), 1))
+    own = getattr(trainer, "trainers", [trainer])[0]
+    level = FIRST_FULL_PASS * (weight @ oracle.huber(-y, 1.0))
+    assert end_epoch(own.state.screening, 0.999 * level)
+    assert not end_epoch(own.state.screening, 1.001 * level)
 
 
 # Who screens at all.

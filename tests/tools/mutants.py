@@ -46,7 +46,7 @@ ENGINES = [
     "tests/core/test_loop.py", "tests/core/test_certificate.py",
 ]  # fmt: skip
 TESTS_OF = {
-    "core/convergence.py": [*CORE, "tests/estimators/test_estimators_errors.py"],
+    "core/convergence_warning.py": [*CORE, "tests/estimators/test_estimators_errors.py"],
     "core/layout.py": [*CORE, "tests/engines"],
     "core/one_vs_rest.py": [*CORE, "tests/estimators/test_estimators.py"],
     "core/path.py": [*CORE, "tests/estimators/test_choosing_lam.py", "tests/displays"],
@@ -83,7 +83,7 @@ EQUIVALENT = {
         "how much one call does changes when Ctrl-C is heard alone",
     ("engines/reference/group.py", "trainer.keep_primal(W[:, [k]], which[k : k + 2])"):
         "a trainer of one problem looks at the first entry alone",
-    ("engines/reference/steps.py",
+    ("engines/reference/steppers.py",
      "if not sampler.epoch_is_over(start + A.size, sampler.visited[-1]):"):
         "an array of one number",
     ("engines/screening.py", "SEEN, GAP, VIOLATION, RISE, PROMISE, KEPT = -1, 1, 2, 3, 4, 5"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from batchsvm.core.certificate import Certificate
-from batchsvm.core.convergence import warn_unless_converged
+from batchsvm.core.convergence_warning import warn_unless_converged
 from batchsvm.core.intercept import Intercept, LinearStart, fit_linear
 from batchsvm.core.options import FitOptions
 from batchsvm.core.parallel import StopFlag

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from batchsvm.core.convergence import warn_of_problems
+from batchsvm.core.convergence_warning import warn_of_problems
 from batchsvm.core.solution import LinearModel
 from batchsvm.engines.cpu.online import Stream
 from batchsvm.estimators.callbacks import CallbackSupportMixin

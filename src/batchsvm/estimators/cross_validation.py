@@ -12,7 +12,7 @@ from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 
 from batchsvm.core import checks
-from batchsvm.core.convergence import warn_of_convergence
+from batchsvm.core.convergence_warning import warn_of_convergence
 from batchsvm.core.intercept import LinearStart
 from batchsvm.core.parallel import StopFlag, in_parallel
 from batchsvm.core.path import train_along

@@ -15,7 +15,7 @@ from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
 from batchsvm.engines.host_dataset import HostDataset
 from batchsvm.engines.reference.group import TrainerGroup
 from batchsvm.engines.reference.problem import ReferenceProblem
-from batchsvm.engines.reference.steps import make_stepper
+from batchsvm.engines.reference.steppers import make_stepper
 from batchsvm.engines.trainer import HostTrainer
 
 
