@@ -349,3 +349,16 @@ def test_the_first_value_that_is_not_finite_is_named(engine, sparse):
     huge[3] = [1.0, -1e200, 2.0, 3.0, 4.0, 5.0]
     with pytest.raises(ValueError, match=r"but row 3 holds -1e\+200$"):
         batchsvm.fit(sp.csr_array(huge) if sparse else huge, Y, engine=engine)
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+def test_no_engine_writes_to_the_data_or_reads_a_broken_matrix(engine):
+    indices, values = np.array([2, 0, 1, 0]), np.array([1.0, 2.0, 3.0, 1.0])
+    scrambled = sp.csr_array((values, indices, np.array([0, 2, 4])), shape=(2, 3))
+    batchsvm.fit(scrambled, [1, -1], lam=0.1, engine=engine)
+    assert scrambled.indices.tolist() == [2, 0, 1, 0]
+    assert scrambled.data.tolist() == [1.0, 2.0, 3.0, 1.0]
+    broken = sp.csr_array((values, indices, np.array([0, 2, 4])), shape=(2, 3))
+    broken.indices[1] = 7
+    with pytest.raises(ValueError, match="X must be a valid CSR matrix"):
+        batchsvm.fit(broken, [1, -1], lam=0.1, engine=engine)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas
@@ -111,6 +112,17 @@ def test_certify_says_what_does_not_fit():
     worse = certify_model(model, X, -y)[0]
     assert worse.gap > solution.certificate.gap + 0.1
     assert model.trained_on.differences(fingerprint(X, -y)) == ["other labels"]
+
+
+def test_classes_may_come_in_any_order():
+    X, y = toy("hinge")
+    y = np.array(["c", "a", "b"])[np.arange(len(y)) % 3]
+    model, solutions = fit_model(X, y, lam=0.1, random_state=0)
+    turned = replace(
+        model,
+        **{name: getattr(model, name)[::-1] for name in ("coef", "intercept", "classes", "alpha")},
+    )
+    assert certify_model(turned, X, y) == list(solutions.certificates)[::-1]
 
 
 @pytest.mark.parametrize("kind", [LinearSVC, SGDClassifier])

@@ -68,6 +68,14 @@ def tell_conversion(parameter: str, given: Any, needed: Any) -> None:
     warn_user(sentence, DataConversionWarning)
 
 
+def refuse_broken(matrix: Any) -> None:
+    """Refuse a CSR matrix whose parts do not fit together."""
+    try:
+        matrix.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(f"X must be a valid CSR matrix, but its {error}") from None
+
+
 def refuse_infinite(found: tuple[int, float] | None) -> None:
     """Refuse X, if an engine has found a row with NaN, infinity, or a value whose square
     overflows."""

@@ -25,11 +25,14 @@ class Classes(NamedTuple):
         """The targets of the problems; of two classes, the larger label counts as +1."""
         if self.k > 1:
             return data.targets(self.codes, sample_weight, classes=self.k)
+        return data.targets(self.signs(0), sample_weight)
+
+    def signs(self, k: int) -> np.ndarray:
+        """-1 and +1 for the rows of problem k."""
         if self.labels.size == 1:
-            signs = np.full(data.n, sign_of_only(self.labels), np.int8)
-            return data.targets(signs, sample_weight)
-        signs = np.where(self.codes == 1, 1, -1).astype(np.int8)
-        return data.targets(signs, sample_weight)
+            return np.full(self.codes.size, sign_of_only(self.labels), np.int8)
+        positive = k if self.k > 1 else 1
+        return np.where(self.codes == positive, 1, -1).astype(np.int8)
 
     def take(self, rows: np.ndarray) -> Classes:
         """Those of some of the rows."""
@@ -60,7 +63,8 @@ def encode(y: np.ndarray, labels: np.ndarray) -> Classes:
             f"the labels must be among the model's classes {labels[:5].tolist()}, but"
             f" {unknown[0].item()!r} is not"
         )
-    return Classes(labels, np.searchsorted(labels, y))
+    order = np.argsort(labels)  # of a model of another library, they may come in any order
+    return Classes(labels, order[np.searchsorted(labels, y, sorter=order)])
 
 
 def two_numbers(y: np.ndarray) -> Classes | None:

@@ -350,11 +350,9 @@ class BatchSVC(LinearClassifier):
                 f"y must hold labels of `classes`, {self.classes_.tolist()}, not {stranger!r}"
             )
         weights = data_checks.read_weights(sample_weight, X.shape[0])
-        weights = weigh(self.class_weight, Classes(self.classes_, codes), weights)
-        numbers = range(len(self.classes_))[-1:] if len(self.classes_) == 2 else range(
-            len(self.classes_)
-        )  # fmt: skip
-        targets = np.array([np.where(codes == k, 1.0, -1.0) for k in numbers])
+        found = Classes(self.classes_, codes)
+        weights = weigh(self.class_weight, found, weights)
+        targets = np.array([found.signs(k) for k in range(found.k)])
         take_chunk(self, X, targets, weights, settings)
         return self
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from batchsvm.core.data_checks import as_matrix, tell_conversion
+from batchsvm.core.data_checks import as_matrix, refuse_broken, tell_conversion
 from batchsvm.core.tuning import Tuning
 from batchsvm.engines.cpu.rows import (
     CSR,
@@ -24,8 +24,7 @@ def read_rows(X: Any, pool: WorkerPool, tuning: Tuning) -> Dense | CSR:
     if isinstance(matrix, np.ndarray):
         return Dense(matrix)
     indices, starts = unsigned(matrix.indices), unsigned(matrix.indptr)
-    alone = WorkerPool()
-    checkers = pool if matrix.nnz >= tuning.min_parallel_nonzeros else alone
+    checkers = pool if matrix.nnz >= tuning.min_parallel_nonzeros else WorkerPool()
     increasing = all(
         checkers.run(
             lambda worker: indices_increase(
@@ -34,10 +33,7 @@ def read_rows(X: Any, pool: WorkerPool, tuning: Tuning) -> Dense | CSR:
         )
     )
     if not (increasing or indices_are_distinct(indices, starts, np.full(matrix.shape[1], -1))):
-        try:
-            matrix.check_format(full_check=True)
-        except ValueError as error:
-            raise ValueError(f"X must be a valid CSR matrix, but its {error}") from None
+        refuse_broken(matrix)
         tell_conversion("X", "CSR with repeated indices", "canonical CSR")
         matrix = matrix.copy()
         matrix.sum_duplicates()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from batchsvm.core.data_checks import as_matrix, refuse_infinite
+from batchsvm.core.data_checks import as_matrix, refuse_broken, refuse_infinite
 from batchsvm.core.problem import Problem
 from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
 from batchsvm.engines.host_dataset import HostDataset
@@ -30,10 +30,12 @@ class ReferenceDataset(HostDataset):
         matrix = as_matrix(X)
         self.bytes_per_row = _stored_bytes(matrix) / matrix.shape[0]
         sparse = scipy.sparse.issparse(matrix)
-        self.X = scipy.sparse.csr_array(matrix) if sparse else matrix
         if sparse:
+            refuse_broken(matrix)
+            self.X = scipy.sparse.csr_array(matrix.astype(np.float64))  # a copy
             self.X.sum_duplicates()
-        self.X = self.X.astype(np.float64)
+        else:
+            self.X = matrix.astype(np.float64)
         self.n, self.d = self.X.shape
         self.jobs, self.tuning, self.memo = jobs, tuning, {}
         self.nonzeros = self.X.nnz if sparse else self.X.size
