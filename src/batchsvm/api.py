@@ -19,7 +19,6 @@ from batchsvm.core.planning import Plan, make_plan
 from batchsvm.core.problem import make_problem
 from batchsvm.core.progress import with_progress
 from batchsvm.core.reading import (
-    POSITIVE,
     labelled,
     problem_names,
     read_initial,
@@ -173,12 +172,12 @@ def fit(
     True
     """
     loss = checks.read_loss(loss)
-    lam = checks.number("lam", lam, POSITIVE, 0.0)
+    lam = checks.number("lam", lam, checks.POSITIVE, 0.0)
     options = read_options(method, batch_size, tol, max_epochs, averaging, checkpoints)
     options = replace(options, callback=for_one(callback))
     seed = checks.read_seed(random_state)
     if bias is not None:
-        bias = checks.number("bias", bias, "a finite positive number, or None", 0.0)
+        bias = checks.number("bias", bias, f"{checks.POSITIVE}, or None", 0.0)
     with placed(X, engine, n_jobs, once=True) as data:
         chosen = options.method
         radius = float(chosen.radius) if isinstance(chosen, Pegasos) else inf
@@ -383,11 +382,11 @@ def certify(
     (0.625, 0.375)
     """
     loss = checks.read_loss(loss)
-    lam = checks.number("lam", lam, POSITIVE, 0.0)
+    lam = checks.number("lam", lam, checks.POSITIVE, 0.0)
     if radius != inf:
-        radius = checks.number("radius", radius, POSITIVE, 0.0)
+        radius = checks.number("radius", radius, checks.POSITIVE, 0.0)
     if bias is not None:
-        bias = checks.number("bias", bias, "a finite positive number, or None", 0.0)
+        bias = checks.number("bias", bias, f"{checks.POSITIVE}, or None", 0.0)
     with placed(X, engine, n_jobs, once=True) as data:
         w = data_checks.read_vector("w", w, data.d + (bias is not None))
         alpha = data_checks.read_vector("alpha", alpha, data.n)
@@ -477,7 +476,7 @@ def plan(
     4
     """
     loss = checks.read_loss(loss)
-    lam = checks.number("lam", lam, POSITIVE, 0.0)
+    lam = checks.number("lam", lam, checks.POSITIVE, 0.0)
     tol = checks.number("tol", tol, "a finite number that is not negative", -1e-300)
     if sigma2 is not None:
         checks.number("sigma2", sigma2, "between 0 and 1, or None", 0.0, 1.0 + 1e-9)

@@ -85,12 +85,15 @@ def test_many_go_on_from_where_they_were():
     fine = batchsvm.fit_many(
         X, Y, lam=1e-3, tol=1e-6, intercept="free", initial=rough, random_state=0
     )
-    again = batchsvm.fit_many(
-        X, Y, lam=1e-3, tol=1e-5, intercept="free", initial=fine, random_state=0
+    afresh, again = (
+        batchsvm.fit_many(
+            X, Y, lam=1e-3, tol=1e-5, intercept="free", initial=initial, random_state=0
+        )
+        for initial in (None, fine)
     )
     assert all(solution.status is Status.CONVERGED for solution in fine)
-    for one, other in zip(again, rough, strict=True):
-        assert one.history.epoch[-1] <= other.history.epoch[-1] + 1
+    for one, other in zip(again, afresh, strict=True):
+        assert one.history.epoch[-1] <= other.history.epoch[-1] / 4
 
 
 def test_one_warning_for_all_problems():

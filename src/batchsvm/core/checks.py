@@ -32,6 +32,9 @@ _LOSS_NEEDS = (
 )  # fmt: skip
 
 
+POSITIVE = "a finite positive number"
+
+
 def choice(parameter: str, value: Any, known: Iterable[Any]) -> None:
     """Refuse a name that is not among the known ones, and point to the nearest."""
     known = list(known)
@@ -182,7 +185,7 @@ def read_verbose(verbose: Any) -> int:
 def read_lams(parameter: str, lams: Any) -> np.ndarray:
     """One positive number or several, as they were given."""
     if np.ndim(lams) == 0:
-        return np.array([number(parameter, lams, "a finite positive number", 0.0)])
+        return np.array([number(parameter, lams, POSITIVE, 0.0)])
     try:
         values = np.atleast_1d(np.asarray(lams, dtype=np.float64)).ravel()
     except (TypeError, ValueError):

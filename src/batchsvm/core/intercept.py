@@ -136,7 +136,6 @@ class _FreeIntercept:
     ) -> None:
         self.data, self.problem, self.options, self.start = data, problem, options, start
         self.stop = stop
-        self.weight = float(data.facts(problem).total_weight[0])
         self.at_zero = self._constant_value(0.0)
         self.best: LinearModel | None = None
         self.records: list[tuple[float, ...]] = []
@@ -144,7 +143,8 @@ class _FreeIntercept:
 
     def _constant_value(self, b: float) -> float:
         """P(0, b)."""
-        return float(self.data.constant_sums(self.problem, np.array([b])).losses[0]) / self.weight
+        sums = self.data.constant_sums(self.problem, np.array([b]))
+        return float(sums.losses[0]) / float(sums.weights[0])
 
     def fit(self) -> LinearModel:
         try:

@@ -3,7 +3,7 @@ on the threads of the data set."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +27,11 @@ def train_many(
     intercept: Intercept,
     seed: int,
     initial: Sequence[LinearStart] | None = None,
+    done: Callable[[int, LinearModel], None] = lambda k, model: None,
 ) -> list[LinearModel]:
     """A linear model for each problem; problem k has the seed + k, whoever trains it.
+
+    `done(k, model)` is called as soon as problem k is trained, by the thread that did it.
 
     After Ctrl-C, what has been certified is returned if each problem has a certified point, and
     KeyboardInterrupt is raised if one has none.
@@ -38,7 +41,10 @@ def train_many(
         for k in range(problem.k)
     ]
     if data.problems_at_once >= problem.k > 1 and intercept.kind != "free":
-        return _train_together(data, problem, options, intercept, starts)
+        together = _train_together(data, problem, options, intercept, starts)
+        for k, model in enumerate(together):
+            done(k, model)
+        return together
     models: list[LinearModel | None] = [None] * problem.k
     stop, outer = StopFlag(), min(problem.k, data.jobs)
 
@@ -47,6 +53,7 @@ def train_many(
         with data.share(max(1, data.jobs // outer)) as view:
             found = fit_linear(view, problem.only(k), own, intercept, starts[k], stop)
         models[k] = found
+        done(k, found)
         if found.solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt  # for the others
 

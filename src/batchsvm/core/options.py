@@ -10,7 +10,6 @@ from batchsvm.core import checks
 from batchsvm.methods import Method
 
 TOL_WORDS = "a finite number that is not negative"
-EPOCHS_WORDS = "a finite positive number"
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def read_options(
     """The options, each refused with a sentence if it is not allowed."""
     chosen = checks.read_method(method)
     tol = checks.number("tol", tol, TOL_WORDS, -1e-300)
-    max_epochs = checks.number("max_epochs", max_epochs, EPOCHS_WORDS, 0.0)
+    max_epochs = checks.number("max_epochs", max_epochs, checks.POSITIVE, 0.0)
     averaging = checks.read_averaging(averaging, chosen)
     asked = checks.read_checkpoints(checkpoints, averaging)
     return FitOptions(chosen, batch_size, tol, max_epochs, averaging, asked)

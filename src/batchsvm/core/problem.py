@@ -150,17 +150,14 @@ def relative(loss: Loss, alpha: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return np.clip(quotient, loss.lower, loss.upper)
 
 
-def in_box(loss: Loss, alpha: np.ndarray, weight: np.ndarray, first: int = 0) -> np.ndarray:
-    """The nearest point of the dual's box; refused if alpha is far outside.
-
-    `first` is the number of the first of these rows.
-    """
+def in_box(loss: Loss, alpha: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The nearest point of the dual's box; refused if alpha is far outside."""
     inside = relative(loss, alpha, weight) * weight
     outside = np.abs(alpha - inside) > 1e-9 * (weight + np.abs(inside))
     if outside.any():
         bad = int(np.flatnonzero(outside)[0])
         raise ValueError(
             f"alpha must lie in the dual's box, weight times [{loss.lower:g}, {loss.upper:g}],"
-            f" but alpha[{first + bad}] is {float(alpha[bad])!r}"
+            f" but alpha[{bad}] is {float(alpha[bad])!r}"
         )
     return inside

@@ -18,12 +18,10 @@ from batchsvm.losses import Loss
 if TYPE_CHECKING:
     from batchsvm.engines.protocol import Dataset
 
-POSITIVE = "a finite positive number"
-
 
 def read_intercept(intercept: Any, scaling: Any) -> Intercept:
     checks.choice("intercept", intercept, INTERCEPTS)
-    return Intercept(intercept, checks.number("scaling", scaling, POSITIVE, 0.0))
+    return Intercept(intercept, checks.number("scaling", scaling, checks.POSITIVE, 0.0))
 
 
 def read_one(

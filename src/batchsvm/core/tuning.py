@@ -17,6 +17,9 @@ class Tuning:
     min_parallel_nonzeros: int = 2**22  # a pass over fewer is nearly over when a thread begins
     max_exchanged_columns: int = 4096  # so few that each worker can have a vector of them
     max_block_rows: int = 32768  # rows at a time, in passes that need work space per row
+    dense_block_rows: int = 1024  # made dense at a time, for products with several vectors
+    max_dense_block_entries: int = 2**24  # larger blocks are not made dense
+    min_dense_block_vectors: int = 4  # so many are multiplied block by block, not one by one
     # Kernels.
     max_call_nonzeros: int = 2**25  # visited by one call: Python hears Ctrl-C only between calls
     # Threads within a fit (core/layout.py).

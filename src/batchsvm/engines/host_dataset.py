@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -16,8 +17,6 @@ from batchsvm.engines.host_problem import AlphaOf, HostProblem
 from batchsvm.engines.protocol import ConstantSums, Dual
 from batchsvm.engines.targets import HostTargets, make_targets
 from batchsvm.engines.trainer import HostDual
-
-HESSIAN_BLOCK_ROWS = 1024  # made dense at a time
 
 
 class HostDataset(ABC):
@@ -37,6 +36,10 @@ class HostDataset(ABC):
     @abstractmethod
     def bind(self, problem: Problem) -> HostProblem:
         """One problem (K = 1) over these rows."""
+
+    @abstractmethod
+    def combine(self, coefficients: AlphaOf, bias: float | None) -> np.ndarray:
+        """sum_i c_i x_i, with the bias entry; `coefficients(start, stop)` gives a block of c."""
 
     def require_open(self) -> None:
         if not self._is_open:
@@ -63,20 +66,16 @@ class HostDataset(ABC):
 
     def constant_sums(self, problem: Problem, b: np.ndarray) -> ConstantSums:
         self.require_open()
-        found = np.empty((2, problem.k))
+        found = np.empty((3, problem.k))
         for k in range(problem.k):
-            targets = problem.only(k).targets
-            assert isinstance(targets, HostTargets)
-            found[:, k] = targets.constant_sums(problem.loss, float(b[k]))
+            found[:, k] = _targets_of(problem, k).constant_sums(problem.loss, float(b[k]))
         return ConstantSums(*found)
 
     def offset_range(self, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
         self.require_open()
         low, high = np.zeros(problem.k), np.zeros(problem.k)
         for k in range(problem.k):
-            targets = problem.only(k).targets
-            assert isinstance(targets, HostTargets)
-            _, offsets = targets.signs_and_offsets(problem.loss)
+            _, offsets = _targets_of(problem, k).signs_and_offsets(problem.loss)
             low[k], high[k] = offsets.min(), offsets.max()
         return low, high
 
@@ -89,9 +88,7 @@ class HostDataset(ABC):
         inside = np.zeros((self.n, problem.k), order="F")
         for k in range(problem.k) if alpha is not None else ():
             assert alpha is not None
-            targets = problem.only(k).targets
-            assert isinstance(targets, HostTargets)
-            weight = targets.weights(0, self.n)
+            weight = _targets_of(problem, k).weights(0, self.n)
             weight = np.ones(self.n) if weight is None else weight
             inside[:, k] = in_box(problem.loss, alpha[:, k], weight)
         return HostDual(inside)
@@ -109,10 +106,7 @@ class HostDataset(ABC):
         alpha = dual.fetch()
         found = np.empty(alpha.shape, order="F")
         for k in range(problem.k):
-            targets = problem.only(k).targets
-            assert isinstance(targets, HostTargets)
-            regression = problem.loss.task == "regression"
-            signs = np.ones(self.n) if regression else targets.values(0, self.n)
+            signs = _targets_of(problem, k).signs(problem.loss, 0, self.n)
             found[:, k] = balanced(signs, alpha[:, k])
         return HostDual(found)
 
@@ -125,9 +119,12 @@ class HostDataset(ABC):
         return Sums(values, norms, join_facts([sums.facts for sums in found]), found[0].depth)
 
     def combination(self, problem: Problem, dual: Dual) -> np.ndarray:
+        self.require_open()
         alpha, found = dual.fetch(), []
-        for k, bound in self.bound(problem):
-            found.append(bound.combination(_blocks_of(alpha[:, k])))
+        for k in range(problem.k):
+            signs_of = partial(_targets_of(problem, k).signs, problem.loss)
+            bias = None if problem.bias is None else float(problem.bias[k])
+            found.append(self.combine(_products_of(_blocks_of(alpha[:, k]), signs_of), bias))
         return np.column_stack(found)
 
     def hessian(self, problem: Problem, W: np.ndarray) -> np.ndarray:
@@ -136,8 +133,8 @@ class HostDataset(ABC):
         (_, bound), *_ = self.bound(problem)
         curvature = bound.curvatures(_contiguous(W, 0))
         total = np.zeros((bound.d, bound.d))
-        for start in range(0, self.n, HESSIAN_BLOCK_ROWS):
-            stop = min(start + HESSIAN_BLOCK_ROWS, self.n)
+        for start in range(0, self.n, self.tuning.dense_block_rows):
+            stop = min(start + self.tuning.dense_block_rows, self.n)
             rows = bound.dense(start, stop)
             total += rows.T @ (curvature[start:stop, None] * rows)
         return total / bound.total_weight
@@ -146,7 +143,7 @@ class HostDataset(ABC):
         found = []
         for k, bound in self.bound(problem):
             c = bound.curvatures(_contiguous(W, k)) * bound.products(_contiguous(V, k))
-            found.append(bound.combine(_blocks_of(c)) / bound.total_weight)
+            found.append(self.combine(_blocks_of(c), bound.bias) / bound.total_weight)
         return np.column_stack(found)
 
     def close(self) -> None:
@@ -161,6 +158,17 @@ class HostDataset(ABC):
 
 def _blocks_of(vector: np.ndarray) -> AlphaOf:
     return lambda start, stop: vector[start:stop]
+
+
+def _products_of(first: AlphaOf, second: AlphaOf) -> AlphaOf:
+    return lambda start, stop: first(start, stop) * second(start, stop)
+
+
+def _targets_of(problem: Problem, k: int) -> HostTargets:
+    """The targets of problem k alone."""
+    targets = problem.only(k).targets
+    assert isinstance(targets, HostTargets)
+    return targets
 
 
 def _contiguous(W: np.ndarray, k: int) -> np.ndarray:

@@ -55,7 +55,7 @@ class HostProblem(ABC):
 
     @abstractmethod
     def combine(self, coefficients: AlphaOf) -> np.ndarray:
-        """sum_i c_i x_i; `coefficients(start, stop)` gives a block of c."""
+        """sum_i c_i x_i, with the bias entry."""
 
     @abstractmethod
     def products(self, w: np.ndarray) -> np.ndarray:

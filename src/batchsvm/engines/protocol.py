@@ -57,6 +57,7 @@ class ConstantSums(NamedTuple):
 
     losses: np.ndarray  # (K,): sum_i c_i phi(s_i b - o_i)
     slopes: np.ndarray  # (K,): sum_i c_i s_i phi'(s_i b - o_i)
+    weights: np.ndarray  # (K,): sum_i c_i
 
 
 class Progress(NamedTuple):

@@ -25,13 +25,6 @@ class HostTargets:
         """The targets of problem k alone."""
         return replace(self, k=1, column=k)
 
-    def take(self, rows: np.ndarray) -> HostTargets:
-        """The targets of some of the rows."""
-        parts = (self.y, self.sample_weight, self.offset)
-        y, weights, offset = (None if part is None else part[rows] for part in parts)
-        assert y is not None
-        return replace(self, y=y, sample_weight=weights, offset=offset)
-
     @property
     def n(self) -> int:
         return self.y.shape[0]
@@ -58,22 +51,27 @@ class HostTargets:
         found = self._column(self.offset)
         return None if found is None else found[start:stop]
 
+    def signs(self, loss: Loss, start: int, stop: int) -> np.ndarray:
+        """s of one problem."""
+        if loss.task == "classification":
+            return self.values(start, stop)
+        return np.ones(stop - start)
+
     def signs_and_offsets(self, loss: Loss) -> tuple[np.ndarray, np.ndarray]:
         """s and o of one problem."""
-        y, fixed = self.values(0, self.n), self.offsets(0, self.n)
-        if loss.task == "classification":
-            signs, offsets = y, np.zeros(self.n)
-        else:
-            signs, offsets = np.ones(self.n), y
+        signs, fixed = self.signs(loss, 0, self.n), self.offsets(0, self.n)
+        classification = loss.task == "classification"
+        offsets = np.zeros(self.n) if classification else self.values(0, self.n)
         return signs, offsets if fixed is None else offsets - signs * fixed
 
-    def constant_sums(self, loss: Loss, b: float) -> tuple[float, float]:
-        """sum_i c_i phi(s_i b - o_i) and sum_i c_i s_i phi'(s_i b - o_i) of one problem."""
+    def constant_sums(self, loss: Loss, b: float) -> tuple[float, float, float]:
+        """sum_i c_i phi(s_i b - o_i), sum_i c_i s_i phi'(s_i b - o_i) and N of one problem."""
         weights = self.weights(0, self.n)
         weights = np.ones(self.n) if weights is None else weights
         signs, offsets = self.signs_and_offsets(loss)
         a = signs * b - offsets
-        return float(weights @ loss.value(a)), float((weights * signs) @ loss.subgradient(a))
+        losses, slopes = weights @ loss.value(a), (weights * signs) @ loss.subgradient(a)
+        return float(losses), float(slopes), self.total_weight
 
     def _column(self, array: np.ndarray | None) -> np.ndarray | None:
         return array if array is None or array.ndim == 1 else array[:, self.column]

@@ -1,4 +1,4 @@
-"""Training on rows that are on this host: one problem, and several of them together."""
+"""Training one problem on rows that are on this host."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from batchsvm.core.progress import gap_bar
-from batchsvm.core.solution import Checkpoint
+from batchsvm.core.solution import Checkpoint, LinearModel
 
 try:
     from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
@@ -91,8 +91,9 @@ class Watch:
 
         return see
 
-    def close(self, k: int, w: np.ndarray) -> None:
+    def close(self, k: int, model: LinearModel) -> None:
         """Problem k is trained."""
+        w = model.solution.w
         with self._lock:
             context = self._contexts.get(k)
             if context is not None and self.several:

@@ -15,7 +15,6 @@ from batchsvm.losses import LOSSES, Loss
 
 DEFAULT_C = 1.0  # of LinearSVC and LinearSVR
 DEFAULT_STREAM_LAM = 1e-4  # of SGDClassifier and SGDRegressor
-POSITIVE = "a finite positive number"
 
 
 @dataclass(frozen=True)
@@ -50,11 +49,11 @@ def read_settings(estimator: Any, task: str) -> Settings:
             f"lam and C must not both be given, but lam is {lam!r} and C is {C!r}:"
             " one is the other, C = 1/(lam * sum of the sample weights)"
         )
-    lam = None if lam is None else checks.number("lam", lam, POSITIVE, 0.0)
-    C = None if C is None else checks.number("C", C, POSITIVE, 0.0)
+    lam = None if lam is None else checks.number("lam", lam, checks.POSITIVE, 0.0)
+    C = None if C is None else checks.number("C", C, checks.POSITIVE, 0.0)
     checks.choice("fit_intercept", estimator.fit_intercept, (True, False))
     checks.choice("intercept", estimator.intercept, INTERCEPTS[1:])
-    scaling = checks.number("intercept_scaling", estimator.intercept_scaling, POSITIVE, 0.0)
+    scaling = checks.number("intercept_scaling", estimator.intercept_scaling, checks.POSITIVE, 0.0)
     checks.choice("warm_start", getattr(estimator, "warm_start", False), (True, False))
     if estimator.batch_size != "auto":
         words = "'auto' or an integer from 1 to the number of rows"

@@ -99,10 +99,7 @@ def train(
     with placed(X, n_jobs=settings.n_jobs, once=watch.count == 1) as data:
         problem = problem_on(data)
         options = replace(settings.options, callback=watch.callback())
-        models = train_many(data, problem, options, settings.intercept, seed, initial)
-    for k, model in enumerate(models):
-        watch.close(k, model.solution.w)
-    return models
+        return train_many(data, problem, options, settings.intercept, seed, initial, watch.close)
 
 
 def problem_of(settings: Settings, targets: Any, lam: float) -> Problem:

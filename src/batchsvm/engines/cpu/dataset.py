@@ -12,7 +12,7 @@ import numpy as np
 from batchsvm.core.data_checks import refuse_infinite
 from batchsvm.core.problem import Problem
 from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
-from batchsvm.engines.cpu.column_slices import ColumnSlice, slice_columns
+from batchsvm.engines.cpu.column_slices import ColumnSlice, slice_columns, with_bias
 from batchsvm.engines.cpu.passes import blocks_of, over_blocks
 from batchsvm.engines.cpu.problem import CpuProblem
 from batchsvm.engines.cpu.read import first_row_not_finite, read_rows
@@ -34,11 +34,8 @@ from batchsvm.engines.cpu.rows import (
 from batchsvm.engines.cpu.steppers import make_stepper
 from batchsvm.engines.cpu.workers import Worker, WorkerPool
 from batchsvm.engines.host_dataset import HostDataset
+from batchsvm.engines.host_problem import AlphaOf
 from batchsvm.engines.trainer import HostTrainer
-
-DENSE_BLOCK_ROWS = 1024  # made dense at a time, for products with several vectors
-MIN_DENSE_COLUMNS = 4  # of V: so many vectors are multiplied block by block
-MAX_DENSE_BLOCK = 2**24  # entries of a block made dense
 
 
 class PlacedRows:
@@ -108,17 +105,16 @@ class CpuDataset(HostDataset):
     def bytes_per_row(self) -> float:
         return self.rows.nbytes / self.n
 
-    def blocks(self) -> list[tuple[int, int]]:
-        """The rows in blocks of bounded size, as (start, stop), as many for each worker."""
-        return self._blocks
-
-    def column_slices(self, size: int) -> list[ColumnSlice]:
+    def column_slices(self, size: int, bias: float | None = None) -> list[ColumnSlice]:
         """The rows in a slice of the columns for each of so many workers; made once."""
-        placed, rows = self._placed, self.rows
+        placed, rows = self._placed, self._biased(bias)
+        if size == 1:
+            return [rows]
         with placed.lock:
             if size not in placed.slices:
-                placed.slices[size] = slice_columns(rows, self.pool, size)
-            return placed.slices[size]
+                placed.slices[size] = slice_columns(placed.rows, self.pool, size)
+        slices = placed.slices[size]
+        return with_bias(slices, rows) if isinstance(rows, Biased) else slices
 
     def refuse_infinite(self, norms2: np.ndarray) -> None:
         refuse_infinite(first_row_not_finite(self.rows, norms2))
@@ -151,12 +147,40 @@ class CpuDataset(HostDataset):
     def bind(self, problem: Problem) -> CpuProblem:
         return CpuProblem(self, problem)
 
+    def combine(self, coefficients: AlphaOf, bias: float | None) -> np.ndarray:
+        rows, pool = self._biased(bias), self.pass_pool
+        p = rows.shape[1]
+        if p <= self.tuning.max_exchanged_columns:  # each worker its rows, to its own vector
+            return np.sum(pool.run(partial(self._add_own, rows, coefficients)), axis=0)
+        v = np.zeros(p)
+        workers = pool.size if self.sliceable else 1
+        if workers == 1:
+            for start, stop in self._blocks:
+                add_rows(rows, start, coefficients(start, stop), v)
+            return v
+        c = np.empty(self.n)
+
+        def fill(start: int, stop: int) -> None:
+            c[start:stop] = coefficients(start, stop)
+
+        self.over_blocks(fill)  # by rows; then each worker to its columns
+        slices = self.column_slices(workers, bias)
+        pool.run(lambda worker: add_rows(slices[worker.rank], 0, c, v))
+        return v
+
+    def _add_own(self, rows: Rows, coefficients: AlphaOf, worker: Worker) -> np.ndarray:
+        v = np.zeros(rows.shape[1])
+        for start, stop in self._blocks[worker.rank :: worker.workers]:
+            add_rows(rows, start, coefficients(start, stop), v)
+        return v
+
     def gram_times(
         self, V: np.ndarray, normalize: bool = True, bias: float | None = None
     ) -> np.ndarray:
-        rows = self._biased(bias)
-        small = min(self.n, DENSE_BLOCK_ROWS) * V.shape[0] <= MAX_DENSE_BLOCK
-        if V.shape[1] >= MIN_DENSE_COLUMNS and small:
+        rows, tuning = self._biased(bias), self.tuning
+        entries = min(self.n, tuning.dense_block_rows) * V.shape[0]
+        many = V.shape[1] >= tuning.min_dense_block_vectors
+        if many and entries <= tuning.max_dense_block_entries:
             return self._dense_gram_times(rows, V, normalize)
         columns = [self._gram_times_one(rows, v, normalize) for v in np.ascontiguousarray(V.T)]
         return np.column_stack(columns)
@@ -164,7 +188,7 @@ class CpuDataset(HostDataset):
     def _gram_times_one(self, rows: Rows, v: np.ndarray, normalize: bool) -> np.ndarray:
         def own(worker: Worker) -> np.ndarray:
             out = np.zeros(v.size)
-            for start, stop in self.blocks()[worker.rank :: worker.workers]:
+            for start, stop in self._blocks[worker.rank :: worker.workers]:
                 u = np.empty(stop - start)
                 gram_coefficients(rows, start, v, u, bool(normalize))
                 add_rows(rows, start, u, out)
@@ -173,9 +197,9 @@ class CpuDataset(HostDataset):
         return np.sum(self.pass_pool.run(own), axis=0)
 
     def _dense_gram_times(self, rows: Rows, V: np.ndarray, normalize: bool) -> np.ndarray:
-        out = np.zeros(V.shape)
-        for start in range(0, self.n, DENSE_BLOCK_ROWS):
-            part = np.zeros((min(DENSE_BLOCK_ROWS, self.n - start), V.shape[0]))
+        out, size = np.zeros(V.shape), self.tuning.dense_block_rows
+        for start in range(0, self.n, size):
+            part = np.zeros((min(size, self.n - start), V.shape[0]))
             densify(rows, start, part)
             if normalize:
                 norms = np.sqrt(np.einsum("ij,ij->i", part, part))

@@ -11,11 +11,10 @@ import numpy as np
 from batchsvm.core.certificate import SUM_COUNT, Sums
 from batchsvm.core.problem import Facts, Problem
 from batchsvm.core.vectors import CHUNK, norm
-from batchsvm.engines.cpu.column_slices import ColumnSlice, with_bias
+from batchsvm.engines.cpu.column_slices import ColumnSlice
 from batchsvm.engines.cpu.passes import example_facts, point_sums
 from batchsvm.engines.cpu.rows import Biased, Rows, add_rows, densify, products, some_norms2
 from batchsvm.engines.cpu.structs import DualProblem
-from batchsvm.engines.cpu.workers import Worker
 from batchsvm.engines.host_problem import AlphaOf, HostProblem, OnResponses
 
 if TYPE_CHECKING:
@@ -74,36 +73,10 @@ class CpuProblem(HostProblem):
 
     def column_slices(self, size: int) -> list[ColumnSlice]:
         """The rows in a slice for each of so many workers."""
-        slices = self.data.column_slices(size)
-        if size > 1 and isinstance(self.rows, Biased):
-            return with_bias(slices, self.rows)
-        return [self.rows] if size == 1 else slices
+        return self.data.column_slices(size, self.bias)
 
     def combine(self, coefficients: AlphaOf) -> np.ndarray:
-        data, pool = self.data, self.data.pass_pool
-        if self.d <= data.tuning.max_exchanged_columns:  # each worker its rows, to its own vector
-            return np.sum(pool.run(lambda worker: self._add_own(worker, coefficients)), axis=0)
-        v = np.zeros(self.d)
-        workers = pool.size if data.sliceable else 1
-        if workers == 1:
-            for start, stop in data.blocks():
-                add_rows(self.rows, start, coefficients(start, stop), v)
-            return v
-        c = np.empty(self.n)
-
-        def fill(start: int, stop: int) -> None:
-            c[start:stop] = coefficients(start, stop)
-
-        self.over_blocks(fill)  # by rows; then each worker to its columns
-        slices = self.column_slices(workers)
-        pool.run(lambda worker: add_rows(slices[worker.rank], 0, c, v))
-        return v
-
-    def _add_own(self, worker: Worker, coefficients: AlphaOf) -> np.ndarray:
-        v = np.zeros(self.d)
-        for start, stop in self.data.blocks()[worker.rank :: worker.workers]:
-            add_rows(self.rows, start, coefficients(start, stop), v)
-        return v
+        return self.data.combine(coefficients, self.bias)
 
     def products(self, w: np.ndarray) -> np.ndarray:
         out = np.empty(self.n)

@@ -13,6 +13,7 @@ from batchsvm.core.data_checks import as_matrix, refuse_broken, refuse_infinite
 from batchsvm.core.problem import Problem
 from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
 from batchsvm.engines.host_dataset import HostDataset
+from batchsvm.engines.host_problem import AlphaOf
 from batchsvm.engines.reference.group import TrainerGroup
 from batchsvm.engines.reference.problem import ReferenceProblem
 from batchsvm.engines.reference.steppers import make_stepper
@@ -81,6 +82,11 @@ class ReferenceDataset(HostDataset):
             return X
         scale = np.divide(1.0, np.sqrt(norms2), out=np.zeros(self.n), where=norms2 > 0)
         return scipy.sparse.diags_array(scale) @ X
+
+    def combine(self, coefficients: AlphaOf, bias: float | None) -> np.ndarray:
+        c = coefficients(0, self.n)
+        v = self.X.T @ c
+        return v if bias is None else np.append(v, bias * np.sum(c))
 
     def gram_times(
         self, V: np.ndarray, normalize: bool = True, bias: float | None = None

@@ -22,7 +22,7 @@ class ReferenceProblem(HostProblem):
 
     def __init__(self, data: ReferenceDataset, problem: Problem) -> None:
         super().__init__(problem, data.n, data.d)
-        self.X = data.X
+        self.data, self.X = data, data.X
         self.fill(0, self.n)
         extra = 0.0 if self.bias is None else self.bias**2
         self.examples["norm2"] = data.norms2 + extra
@@ -54,9 +54,7 @@ class ReferenceProblem(HostProblem):
         return self.X @ w[:-1] + self.bias * w[-1]
 
     def combine(self, coefficients: AlphaOf) -> np.ndarray:
-        c = coefficients(0, self.n)
-        v = self.X.T @ c
-        return v if self.bias is None else np.append(v, self.bias * np.sum(c))
+        return self.data.combine(coefficients, self.bias)
 
     def sums(self, w: np.ndarray, alpha_of: AlphaOf, show: OnResponses | None = None) -> Sums:
         loss, alpha, offset = self.loss, alpha_of(0, self.n), self.examples["offset"]
