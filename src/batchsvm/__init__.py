@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from batchsvm import losses, methods
-from batchsvm.api import certify, fit, fit_many, path, place, plan, sigma2
+from batchsvm.api import certify, fit, fit_many, path, place, plan, proven, sigma2
 from batchsvm.core.certificate import Certificate, CertificateError
 from batchsvm.core.path import Path
 from batchsvm.core.planning import Plan
@@ -49,6 +49,7 @@ __all__ = [
     "path",
     "place",
     "plan",
+    "proven",
     "save",
     "sigma2",
 ]

@@ -18,6 +18,7 @@ from batchsvm.core.path import Path, train_path, warn_of_path
 from batchsvm.core.planning import Plan, make_plan
 from batchsvm.core.problem import make_problem
 from batchsvm.core.progress import with_progress
+from batchsvm.core.proven import distance_to_optimum
 from batchsvm.core.reading import (
     labelled,
     problem_names,
@@ -124,8 +125,9 @@ def fit(
         batches, and on several up to 16 per thread, but no more than 1/sigma^2, or 8 to 32 per
         block; else the largest b with beta_b <= 2, about 1/sigma^2.
     tol : float
-        Stop when the duality gap is at most tol times P(0), the objective at w = 0
-        (which is 1 for the hinge).
+        Stop when the proven bound on P(w) - P* is at most tol P(w), or tol^2 P(0) where the
+        optimum is next to nothing: with 1e-3, the objective is at most 0.1 % above its optimum.
+        From 0 to below 1.
     max_epochs : float
         Stop after visiting max_epochs * n rows.
     averaging : {None, "tail", "decay"}
@@ -167,7 +169,7 @@ def fit(
     >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.5]])
     >>> solution = batchsvm.fit(X, [1, 1, -1], lam=0.1, random_state=0)
     >>> solution.status
-    <Status.CONVERGED: 'the certified gap is within tol'>
+    <Status.CONVERGED: 'the proven bound is within tol'>
     >>> solution.certificate.gap <= 1e-3
     True
     """
@@ -401,6 +403,64 @@ def certify(
         return certificate
 
 
+def proven(
+    X: Any,
+    y: Any,
+    solution: Solution,
+    sample_weight: Any = None,
+    *,
+    bias: float | None = None,
+    offset: Any = None,
+    n_jobs: int | None = None,
+    engine: str = "auto",
+) -> np.ndarray:
+    """What is proven of each row in the optimum, though the optimum is not known.
+
+    Parameters
+    ----------
+    X, y, sample_weight, bias, offset
+        What the solution was trained on.
+    solution : Solution
+        Of `fit`; a smaller bound settles more rows.  Nothing that it claims about itself is
+        believed: its certificate is computed anew.
+
+    Returns
+    -------
+    ndarray of shape (n,) of int8
+        1: alpha_i of the optimum is at its upper bound; 0: it is 0, so that row i is no support
+        vector; -1: open.
+
+    Examples
+    --------
+    >>> import batchsvm
+    >>> X, y = [[1.0], [3.0], [-1.0], [-3.0]], [1, 1, -1, -1]
+    >>> solution = batchsvm.fit(X, y, lam=0.1, tol=1e-6, random_state=0)
+    >>> batchsvm.proven(X, y, solution)
+    array([-1,  0, -1,  0], dtype=int8)
+    """
+    if not isinstance(solution, Solution):
+        raise TypeError(f"solution must be what fit returns, not {type(solution).__name__}")
+    if solution.free_intercept:
+        raise ValueError(
+            "solution must have no free intercept: P is not strongly convex in it, so that no row"
+            ' is settled; use intercept="penalised"'
+        )
+    if bias is not None:
+        bias = checks.number("bias", bias, f"{checks.POSITIVE}, or None", 0.0)
+    with placed(X, engine, n_jobs) as data:
+        W = data_checks.read_vector("solution.w", solution.w, data.d + (bias is not None))
+        W = W[:, np.newaxis]
+        alpha = data_checks.read_vector("solution.alpha", solution.alpha, data.n)
+        targets, _ = read_one(data, y, solution.loss, sample_weight, offset)
+        problem = make_problem(targets, solution.loss, solution.lam, bias)
+        if isinstance(solution.method, Pegasos):
+            problem = replace(problem, radius=float(solution.method.radius))
+        dual = data.dual(problem, alpha[:, np.newaxis])
+        [certificate] = certify_point(data, problem, W, dual)
+        distance = distance_to_optimum(certificate, solution.lam)
+        return data.settled(problem, W, np.array([distance]))[:, 0]
+
+
 def sigma2(
     X: Any,
     method: str = "auto",
@@ -477,7 +537,7 @@ def plan(
     """
     loss = checks.read_loss(loss)
     lam = checks.number("lam", lam, checks.POSITIVE, 0.0)
-    tol = checks.number("tol", tol, "a finite number that is not negative", -1e-300)
+    tol = checks.read_tol(tol)
     if sigma2 is not None:
         checks.number("sigma2", sigma2, "between 0 and 1, or None", 0.0, 1.0 + 1e-9)
     with placed(X, engine, n_jobs) as data:

@@ -25,6 +25,9 @@ Bodies use NumPy's functions of one element only (no `if`, no `np.where`), becau
 same text is run on whole arrays here and on single numbers in compiled kernels.  Every
 loss has at least one field: Numba cannot pass an empty struct to a compiled method.
 `allowed` says which parameters a loss can have: an open interval and its words.
+A value and a subgradient are rounded by at most 16 units in the last place, a conjugate by at most
+128 of |conjugate| + scale |alpha|, where `scale` is 1 if a loss has none: certificates rely on
+that (`core/rounding.py`), and on phi not being negative.
 `corners = False` says that no alpha is a bound or a kink at which rows come to rest, so that it
 is no use to look for rows to leave out (`engines/screening.py`).
 `docs/add_a_loss.md` shows how to add one.
@@ -147,6 +150,10 @@ class SquaredHinge(NamedTuple):
     def second_derivative(self, a):
         return 2.0 * (a < self.margin)
 
+    @property
+    def scale(self) -> float:
+        return self.margin
+
     def conjugate(self, alpha):
         return alpha * (0.25 * alpha - self.margin)
 
@@ -161,8 +168,8 @@ class Logistic(NamedTuple):
     of the increasing function g(u) = u + a + q (1/(1 + exp(-u)) - alpha).  A reflection
     puts the root at u >= 0, where g is concave: there Newton's iterates never pass the
     root from below, and a start above it costs one step.  `newton_steps` is fixed, so that
-    a step costs the same everywhere.  Cut-offs (80, 1e-38) are such that float32 holds
-    them, and change no float64 result.
+    a step costs the same everywhere.  The cut-off of exponents, 80, is such that float32 holds
+    the result, and changes no float64 result.
 
     >>> float(Logistic().value(0.0).round(6))
     0.693147
@@ -188,8 +195,9 @@ class Logistic(NamedTuple):
         return share * (1.0 - share)
 
     def conjugate(self, alpha):
-        rest = 1.0 - alpha
-        return alpha * np.log(np.maximum(alpha, 1e-38)) + rest * np.log(np.maximum(rest, 1e-38))
+        # log1p, since 1 - alpha loses what a small alpha has; 0 log 0 is 0 log 1 here.
+        rest = (1.0 - alpha) * np.log1p(1.0 * (alpha >= 1.0) - alpha)
+        return alpha * np.log(alpha + 1.0 * (alpha <= 0.0)) + rest
 
     def dual_step(self, alpha, a, q):
         mirrored = 1.0 * (a + q * (0.5 - alpha) > 0.0)

@@ -70,16 +70,16 @@ def test_without_arguments_the_help_keeps_its_lines(run, group):
         ("train x m --batch-size 9", "--batch-size must be 'auto' or an integer from 1 to n = 4"),
         ("train x m --seed -1", "--seed must be None, an integer"),
         ("train x m --intercept -1", "--intercept must be 0 or a positive number, not -1.0"),
-        ("train x m --tol nan", "--tol must be a finite number that is not negative, not nan"),
+        ("train x m --tol nan", "--tol must be from 0 to below 1, not nan"),
         ("train x m --loss hing", "--loss must be one of"),
         ("train x m --loss huber:delta", "Invalid value for '--loss': 'delta' must look like"),
         ("train x m --method hing", "--method must be one of"),
         ("train x m --method blocks --averaging tail", "--averaging must be None for blocks"),
         ("train wild x.model", "DATA must be finite"),
         ("convert named.csv b.csv --out-label a", "--out-label must not be the name of a column"),
-        ("certify m x --tol nan", "--tol must be a finite number that is not negative, not nan"),
-        ("certify m x --tol -1", "--tol must be a finite number that is not negative, not -1.0"),
-        ("certify m x --tol inf", "--tol must be a finite number that is not negative, not inf"),
+        ("certify m x --tol nan", "--tol must be from 0 to below 1, not nan"),
+        ("certify m x --tol -1", "--tol must be from 0 to below 1, not -1.0"),
+        ("certify m x --tol inf", "--tol must be from 0 to below 1, not inf"),
         ("predict tol x", "tol: there is no such file"),
         ("train tol m", "tol: there is no such file"),
     ],
@@ -99,7 +99,7 @@ def test_many_classes_share_one_warning(run, tmp_path):
     assert status == 1
     assert err.count("\n") == 1, err
     assert err.startswith("batchsvm: warning: 5 of 5 classes stopped early. The worst is ")
-    assert "where --max-epochs was reached before the gap was within --tol" in err
+    assert "where --max-epochs was reached before the bound was within --tol" in err
     assert "raise --max-epochs (now 1), use a larger --lam, or scale the columns of DATA" in err
     assert "max_epochs" not in out
 

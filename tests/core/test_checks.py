@@ -53,7 +53,7 @@ BAD = {
     "b > n": ({"batch_size": 61}, "batch_size must be .* not 61"),
     "b float": ({"batch_size": 2.5}, r"batch_size must be .* not 2\.5"),
     "b text": ({"batch_size": "atuo"}, "batch_size must be .* not 'atuo'"),
-    "tol": ({"tol": -1e-3}, r"tol must be a finite number that is not negative, not -0\.001"),
+    "tol": ({"tol": -1e-3}, r"tol must be from 0 to below 1, not -0\.001"),
     "epochs": ({"max_epochs": 0}, "max_epochs must be a finite positive number, not 0"),
     "negative weight": ({"sample_weight": -np.ones(60)}, r"sample_weight .*entry 0 is.*-1\.0"),
     "nan weight": ({"sample_weight": np.full(60, np.nan)}, "sample_weight must be finite"),

@@ -15,7 +15,7 @@ LAM = 0.05
 
 def optimum(X, y, loss, weights=None, method="auto", **kwargs):
     return batchsvm.fit(
-        X, y, loss, LAM, method, tol=1e-10, max_epochs=200_000, sample_weight=weights,
+        X, y, loss, LAM, method, tol=1e-9, max_epochs=200_000, sample_weight=weights,
         random_state=0, **kwargs,
     )  # fmt: skip
 

@@ -19,7 +19,8 @@ X = np.random.default_rng(0).normal(size=(60, 4))
 Y = np.where(X[:, 0] > 0, 1, -1)
 
 # What rounding can make of a gap that is zero.
-NEGATIVE = Certificate(0.5, 0.5, -1e-16, -2e-16, 1e-15, 3)
+NEGATIVE = Certificate(0.5, 0.5 + 2e-16, 1e-16, 0.0, 3)
+assert NEGATIVE.gap < 0.0
 
 
 def precise(certificate):
@@ -28,12 +29,12 @@ def precise(certificate):
 
 
 def test_a_negative_gap_is_zero_in_words():
-    assert "(0 of P(0), rounding 1e-15)" in str(NEGATIVE)
+    assert "at most 0 above the optimum (0 of the primal, rounding 1e-16)" in str(NEGATIVE)
     solution = precise(NEGATIVE)
-    assert "(0 of P(0)" in str(solution)
+    assert "at most 0 above" in str(solution)
     sentence = convergence_problem(solution, 1000)
-    assert "the certified gap is 0 of P(0)" in sentence
-    assert "Float64 can prove a tol of about 4e-15 here." in sentence
+    assert "at most 0 above its optimum, which is 0 of it" in sentence
+    assert "Float64 can prove a tol of about 4e-16 here." in sentence
     model = LinearModel(solution.w, 0.0, solution)
     path = batchsvm.Path(np.array([0.1]), solution.w[np.newaxis], np.zeros(1), (model,))
     assert str(path).splitlines()[1].split()[2] == "0"
@@ -43,9 +44,9 @@ def test_a_negative_gap_is_zero_in_words():
     assert meter.share == 1.0
 
 
-def test_a_gap_of_zero_says_nothing_of_the_least_tol():
-    sentence = convergence_problem(precise(Certificate(0.5, 0.5, 0.0, 0.0, 1e-15, 3)), 1000)
-    assert sentence.endswith("Float64 cannot prove a smaller one here.")
+def test_where_float64_proves_nothing_it_says_so():
+    sentence = convergence_problem(precise(Certificate(0.5, 0.5, 3.0, 0.0, 3)), 1000)
+    assert "Float64 can prove nothing better here; scale the rows of X" in sentence
 
 
 def test_a_model_of_zeros_is_named_so_and_wants_more_epochs():

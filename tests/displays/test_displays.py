@@ -88,23 +88,22 @@ def test_the_report_draws_every_gap(monkeypatch):
 
 @pytest.mark.parametrize("intercept", ["free", "penalised"])
 def test_tol_is_drawn_where_it_is(diabetes, intercept):
-    """Relative to P(0) = mean |y|, from which a free intercept is far away at once."""
     X, y = diabetes
     model = BatchSVR("absolute", lam=0.1, intercept=intercept, tol=1e-2, random_state=0).fit(X, y)
-    at_zero = np.abs(y).mean()
-    assert ConvergenceDisplay.from_estimator(model).tol == pytest.approx(1e-2 * at_zero)
+    expected = 1e-2 * model.certificate_.primal
+    assert ConvergenceDisplay.from_estimator(model).tol == pytest.approx(expected)
 
 
 def test_tol_after_a_warm_start_is_drawn_where_it_is(solution):
     X, y = toy("hinge", n=200)
     again = batchsvm.fit(X, y, lam=1e-3, tol=1e-5, initial=solution, random_state=0)
-    assert ConvergenceDisplay.from_solution(again).tol == pytest.approx(1e-5)
+    assert ConvergenceDisplay.from_solution(again).tol == 1e-5 * again.certificate.primal
 
 
 def test_from_estimators(solution):
     one = SimpleNamespace(history_=solution.history, tol=1e-3)
     many = SimpleNamespace(history_=[solution.history, solution.history])
-    assert ConvergenceDisplay.from_estimator(one).tol == 1e-3
+    assert ConvergenceDisplay.from_estimator(one).tol == 1e-3 * solution.history.primal.min()
     assert ScheduleDisplay.from_estimator(many, index=1).beta.size == len(solution.history)
     with pytest.raises(ValueError, match="index must be from 0 to 1, not 2"):
         ConvergenceDisplay.from_estimator(many, index=2)
@@ -166,11 +165,12 @@ def test_the_report_is_one_page_that_needs_nothing(tmp_path, classes):
 
 
 def test_the_certificate_in_words():
-    certificate = batchsvm.Certificate(0.25, 0.24, 0.01, 0.01, 1e-15, 3)
-    assert "at most 0.01 above the best possible one (1 % of" in in_words(certificate, 0.1)
+    certificate = batchsvm.Certificate(0.25, 0.24, 0.0, 1e-15, 3)
+    assert "at most 0.01 above the best possible one" in in_words(certificate, 0.1)
+    assert "4 % of its objective" in in_words(certificate, 0.1)
     assert "within the tolerance of 10 %" in in_words(certificate, 0.1)
     assert "more than the tolerance of 0.1 %" in in_words(certificate, 0.001)
-    overflown = batchsvm.Certificate(np.inf, 0.0, np.inf, np.inf, np.inf, 3)
+    overflown = batchsvm.Certificate(np.inf, 0.0, np.inf, np.inf, 3)
     assert "nothing is known" in in_words(overflown, 0.1)
 
 

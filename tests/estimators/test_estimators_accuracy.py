@@ -54,4 +54,4 @@ def test_accuracy_is_that_of_the_others(name):
         theirs = cross_val_score(other, X, y, cv=folds)
         # Folds are the same, so that the noise is that of the differences.
         noise = 2 * (ours - theirs).std(ddof=1) / np.sqrt(5)
-        assert ours.mean() >= theirs.mean() - max(noise, 0.01), (ours.mean(), theirs.mean())
+        assert ours.mean() >= theirs.mean() - max(noise, 0.02), (ours.mean(), theirs.mean())

@@ -37,8 +37,7 @@ class TestDidItConverge:
             model.fit(*cancer)
         assert len(caught) == 1
         sentence = str(caught[0].message)
-        gap = model.certificate_.gap + model.certificate_.rounding
-        assert f"The objective is at most {gap:.3g} above its optimum." in sentence
+        assert f"at most {model.certificate_.bound:.3g} above its optimum" in sentence
         assert "raise max_epochs (now 2)" in sentence
         assert caught[0].filename == __file__
 
@@ -51,7 +50,7 @@ class TestDidItConverge:
         sentence = str(caught[0].message)
         assert "3 of 3 classes stopped early" in sentence
         assert f"The worst is {model.certificate_.worst_label!r}" in sentence
-        assert f"{model.certificate_.worst.relative_gap:.3g} of P(0)" in sentence
+        assert f"{model.certificate_.worst.relative_gap:.3g} of it" in sentence
 
     def test_no_warning_means_converged(self, cancer):
         with warnings.catch_warnings():
@@ -177,11 +176,11 @@ class TestWarmStart:
         model = BatchSVC(lam=1e-3, tol=1e-5, max_epochs=5, warm_start=True, random_state=0)
         with pytest.warns(ConvergenceWarning):
             model.fit(X, y)
-        gaps = [model.certificate_.gap]
-        while gaps[-1] > 1e-5 and len(gaps) < 40:
+        gaps = [model.certificate_.relative_gap]
+        while gaps[-1] > 1e-5 and len(gaps) < 80:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                gaps.append(model.fit(X, y).certificate_.gap)
+                gaps.append(model.fit(X, y).certificate_.relative_gap)
         assert gaps == sorted(gaps, reverse=True)
         assert model.certificate_.relative_gap <= 1e-5
         # There is nothing left to do.
@@ -218,7 +217,7 @@ class TestWarmStart:
 
     def test_regression(self, cancer):
         X, y = cancer
-        model = BatchSVR(lam=1e-3, warm_start=True, random_state=0).fit(X, y.astype(float))
+        model = BatchSVR(lam=1e-2, warm_start=True, random_state=0).fit(X, y.astype(float))
         assert model.fit(X, y.astype(float)).n_iter_ == 0
 
     def test_without_it_a_fit_forgets(self, cancer):
@@ -250,7 +249,7 @@ class TestFreeIntercept:
             BatchSVR(
                 "absolute", lam=0.1, intercept="free", tol=tol, max_epochs=10**4, random_state=0
             ).fit(X, y + by)
-            for by, tol in ((0.0, 1e-6), (1000.0, 1e-9))
+            for by, tol in ((0.0, 1e-6), (1000.0, 1e-6))
         )
         np.testing.assert_allclose(there.coef_, here.coef_, atol=1e-2)
         assert there.intercept_[0] - here.intercept_[0] == pytest.approx(1000.0, abs=1e-2)

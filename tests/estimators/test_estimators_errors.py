@@ -20,7 +20,7 @@ from batchsvm import BatchSVC, BatchSVCCV, BatchSVR, losses
         ({"method": "sgd"}, "method must be one of 'auto'"),
         ({"batch_size": 0}, "batch_size must be 'auto' or an integer from 1"),
         ({"batch_size": 10**6}, "batch_size must be 'auto' or an integer from 1 to n = 150"),
-        ({"tol": -1}, "tol must be a finite number that is not negative, not -1"),
+        ({"tol": -1}, "tol must be from 0 to below 1, not -1"),
         ({"max_epochs": 0}, "max_epochs must be a finite positive number, not 0"),
         ({"fit_intercept": "yes"}, "fit_intercept must be one of True, False, not 'yes'"),
         ({"intercept": "none"}, "intercept must be one of 'penalised', 'free', not 'none'"),

@@ -145,7 +145,7 @@ def test_verbose_shows_one_bar_for_all_classes(capsys, monkeypatch):
 
 
 def seen(gap):
-    return Checkpoint(1, 1.0, 0.0, Certificate(1.0, 0.0, gap, gap, 0.0, 1), None, None)
+    return Checkpoint(1, 1.0, 0.0, Certificate(1.0, 1.0 - gap, 0.0, 0.0, 1), None, None)
 
 
 def test_the_meter_measures_the_gap():

@@ -36,8 +36,8 @@ def test_reaches_its_gap_and_certifies_the_truth(method, loss_name, stored):
     assert certificate.primal == pytest.approx(expected_primal, abs=1e-12)
     assert certificate.dual == pytest.approx(expected_dual, abs=1e-12)
     assert certificate.gap == certificate.primal - certificate.dual
-    at_zero = oracle.primal(X, y, np.zeros(X.shape[1]), loss_name, lam)
-    assert certificate.relative_gap == pytest.approx(certificate.gap / at_zero, rel=1e-9)
+    assert certificate.bound >= certificate.gap
+    assert certificate.relative_gap == certificate.bound / certificate.primal
     assert certificate.relative_gap <= TOL[method]
     assert certificate.support_vectors == np.count_nonzero(solution.alpha)
     assert batchsvm.certify(form(X), y, solution.w, solution.alpha, loss_name, lam) == certificate
@@ -47,7 +47,9 @@ def test_reaches_its_gap_and_certifies_the_truth(method, loss_name, stored):
     assert solution.alpha.max() <= loss.upper
     if method != "pegasos":
         w = oracle.w_of_alpha(X, y, solution.alpha, loss_name, lam)
-        np.testing.assert_allclose(solution.w, w, rtol=0, atol=1e-11)
+        # They may be of different checkpoints.
+        distance = np.sqrt(2 * certificate.bound / lam)
+        assert np.linalg.norm(solution.w - w) <= 2 * distance + 1e-11
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 17, 59, 60])

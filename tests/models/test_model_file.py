@@ -167,8 +167,8 @@ def test_foreign_files_and_other_versions(tmp_path):
         path.write_bytes(content)
         with pytest.raises(ModelFileError, match="is not a batchsvm model"):
             batchsvm.load(path)
-    path.write_bytes(b"BATCHSVM" + (3).to_bytes(4, "little") + bytes(100))
-    with pytest.raises(ModelFileError, match=r"version 3 of the format.* reads up to 2"):
+    path.write_bytes(b"BATCHSVM" + (4).to_bytes(4, "little") + bytes(100))
+    with pytest.raises(ModelFileError, match=r"version 4 of the format.* reads up to 3"):
         batchsvm.load(path)
     with pytest.raises(FileNotFoundError, match="there is no such file"):
         batchsvm.load(tmp_path / "missing")

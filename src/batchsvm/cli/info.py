@@ -53,6 +53,8 @@ def info(model: str, as_json: bool) -> None:
         click.echo(f"  {name:<{width}}  {certificate}")
     if not made.certificates:
         click.echo(f"  {'certificate':<{width}}  none")
+    for words in made.lacks:
+        click.echo(f"  {'lacks':<{width}}  {words}")
 
 
 def model_facts(made: Any) -> dict[str, Any]:
@@ -72,6 +74,7 @@ def model_facts(made: Any) -> dict[str, Any]:
         "intercept_scaling": made.intercept_scaling,
         "statuses": list(made.statuses),
         "certificates": [certificate_facts(c) for c in made.certificates],
+        "lacks": list(made.lacks),
     }
 
 

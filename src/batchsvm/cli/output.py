@@ -90,14 +90,8 @@ def certificate_facts(certificate: Any) -> dict[str, Any]:
         "primal": certificate.primal,
         "dual": certificate.dual,
         "gap": certificate.gap,
-        "relative_gap": certificate.relative_gap,
         "rounding": certificate.rounding,
+        "bound": certificate.bound,
+        "relative_gap": certificate.relative_gap,
         "support_vectors": certificate.support_vectors,
     }
-
-
-def proven(certificate: Any) -> float:
-    """The gap relative to P(0) that is proven, rounding errors included."""
-    if not certificate.gap > 0:
-        return float(certificate.relative_gap)
-    return float(certificate.relative_gap * (1 + certificate.rounding / certificate.gap))

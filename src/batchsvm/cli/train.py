@@ -10,7 +10,7 @@ import click
 
 from batchsvm.cli import options as opt
 from batchsvm.cli.loading import describe, facts, load
-from batchsvm.cli.output import certificate_facts, print_json, proven
+from batchsvm.cli.output import certificate_facts, print_json
 from batchsvm.cli.overwriting import refuse_overwriting, with_labels
 from batchsvm.cli.wording import in_options
 
@@ -138,7 +138,7 @@ def train(
         from batchsvm.displays.report import write_report
 
         write_report(report, made, facts(found) | {"file": data}, found.names)
-    worst = max(proven(certificate) for certificate in made.certificates)
+    converged = all(solution.status.converged for solution in solutions)
     if as_json:
         print_json(
             {
@@ -150,7 +150,7 @@ def train(
                 "loss": made.loss_name,
                 "method": made.method,
                 "batch_size": made.batch_size,
-                "converged": worst <= tol,
+                "converged": converged,
                 "fits": [fit_facts(solution) for solution in solutions],
                 "library_version": made.library_version,
             }
@@ -164,7 +164,7 @@ def train(
         click.echo(f"model: {model}")
         if report:
             click.echo(f"report: {report}")
-    return 0 if worst <= tol else 1
+    return 0 if converged else 1
 
 
 def often(n: int, batch_size: int | str) -> list[int]:

@@ -1,4 +1,4 @@
-"""The certificate of a point (w, alpha): primal, dual and gap, from scratch.
+"""The certificate of a point (w, alpha): primal, dual and gap, from scratch, and a proven bound.
 
 By weak duality D(alpha) <= P* <= P(w) for every w and every alpha in the box, so that the
 gap P(w) - D(alpha) bounds how far w is from optimal, whoever computed w and alpha and
@@ -6,25 +6,27 @@ however.  Nothing here comes from a method's running sums.  Everything is float6
 whatever the type of the data.
 
 A `Dataset` returns `Sums` over its rows, of a full pass at w, and sum_i alpha_i s_i x_i, of a
-second one; `assemble` makes certificates of them, with the same lines for every engine.
+second one; `assemble` makes certificates of them, with the same lines for every engine.  P depends
+on w alone and D on alpha alone, and so do their rounding errors, so that the best w and the best
+alpha of different points go together.  `docs/certificates.md` proves the bounds on rounding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import inf, isfinite, log2
+from math import inf, isfinite, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from batchsvm.core import rounding as bounds
 from batchsvm.core.problem import Facts, Problem
+from batchsvm.core.rounding import INFLATION, UNDERFLOW, UNIT
 from batchsvm.core.vectors import norm
 
 if TYPE_CHECKING:
     from batchsvm.engines.protocol import Dataset, Dual
-
-UNIT_ROUNDOFF = 2.0**-53
 
 
 class CertificateError(ArithmeticError):
@@ -38,57 +40,95 @@ class Certificate:
     Attributes
     ----------
     primal : float
-        P(w), the training objective.
+        P(w), the training objective, as computed.
     dual : float
-        D(alpha), which no w can get below.
-    gap : float
-        primal - dual: w is at most this far above the optimum.
-    relative_gap : float
-        gap / P(0): what `tol` is compared with.  P(0) is 1 for the hinge.
-    rounding : float
-        A bound on the rounding error of `gap`.
+        D(alpha), which no w can get below, as computed.
+    primal_rounding : float
+        P(w) is at most primal + primal_rounding.
+    dual_rounding : float
+        D(alpha) is at least dual - dual_rounding.
     support_vectors : int
         How many alpha_i are not zero.
     """
 
     primal: float
     dual: float
-    gap: float
-    relative_gap: float
-    rounding: float
+    primal_rounding: float
+    dual_rounding: float
     support_vectors: int
 
+    @property
+    def primal_above(self) -> float:
+        """Proven: P(w) is at most this."""
+        return bounds.above(self.primal + self.primal_rounding)
+
+    @property
+    def dual_below(self) -> float:
+        """Proven: no w has a P below this."""
+        return -bounds.above(self.dual_rounding - self.dual)
+
+    @property
+    def gap(self) -> float:
+        """primal - dual, as computed; infinite for an iterate that overflowed."""
+        gap = self.primal - self.dual
+        return gap if isfinite(gap) else inf
+
+    @property
+    def rounding(self) -> float:
+        """A bound on the rounding error of `gap`."""
+        return bounds.above(self.primal_rounding + self.dual_rounding + UNIT * abs(self.gap))
+
+    @property
+    def bound(self) -> float:
+        """Proven: w is at most this far above the optimum, all rounding errors included."""
+        return max(0.0, bounds.above(self.gap + self.rounding))
+
+    @property
+    def relative_gap(self) -> float:
+        """bound / P(w): what `tol` is compared with.  It is 0 for a P(w) of 0, if there is
+        nothing but rounding between the two."""
+        if self.primal > 0.0:
+            return self.bound / self.primal
+        return 0.0 if self.gap <= self.rounding < inf else inf
+
+    def joined(self, other: Certificate) -> Certificate:
+        """Of the two w the better one, with the better alpha of the two: the certificate of that
+        pair, since P(w) >= D(alpha) for any w and any alpha."""
+        primal = other if other.primal_above < self.primal_above else self
+        dual = other if other.dual_below > self.dual_below else self
+        return Certificate(
+            primal.primal, dual.dual, primal.primal_rounding, dual.dual_rounding,
+            dual.support_vectors,
+        )  # fmt: skip
+
     def __str__(self) -> str:
-        relative = max(0.0, self.relative_gap)  # below zero by rounding alone
         return (
-            f"primal {self.primal:.6g}, dual {self.dual:.6g}: at most"
-            f" {max(0.0, self.gap + self.rounding):.3g} above the optimum ({relative:.3g} of P(0),"
-            f" rounding {self.rounding:.1g}),"
+            f"primal {self.primal:.6g}, dual {self.dual:.6g}: proven at most {self.bound:.3g} above"
+            f" the optimum ({self.relative_gap:.3g} of the primal, rounding {self.rounding:.1g}),"
             f" {self.support_vectors} support vectors"
         )
 
 
-# What rows contribute to P, D and the bound on their rounding: the lines of `Sums.values`.
+# What rows contribute to P, D and the bounds on their rounding: the lines of `Sums.values`.
 LOSSES, DUALS = 0, 1
-MAGNITUDE = 2  # sum of absolute values of all terms: what summation rounds
-SENSITIVITY = 3  # sum c_i |phi'(a_i)| ||x_i||: what an error of <w, x_i> does
+SLACK = 2  # sum c_i e_i max |phi'(a_i +- e_i)|: what errors e_i of the responses can add to P
+MAGNITUDE = 3  # sum of |c_i phi*| + |alpha_i o_i|: what summation rounds in D
 PULL = 4  # sum |alpha_i| ||x_i||: bounds the terms of w(alpha)
-SUPPORT_VECTORS = 5
-SUM_COUNT = 6
+ALPHAS = 5  # sum |alpha_i|
+SUPPORT_VECTORS = 6
+SUM_COUNT = 7
 
 
 class Sums(NamedTuple):
     """The sums of a full pass at (W, alpha); those of parts of the rows add up to those of all."""
 
-    values: np.ndarray  # (6, K)
+    values: np.ndarray  # (7, K)
     norms: np.ndarray  # (K,): ||w||
     facts: Facts
-    depth: float  # how many roundings a term of a sum goes through, at the most
 
     def plus(self, other: Sums) -> Sums:
         """The sums over the rows of both, at the same W."""
-        depth = max(self.depth, other.depth) + 1
-        return Sums(self.values + other.values, self.norms, self.facts.plus(other.facts), depth)
+        return Sums(self.values + other.values, self.norms, self.facts.plus(other.facts))
 
     def primals(self, lam: np.ndarray) -> list[float]:
         """P(w) of each problem."""
@@ -106,7 +146,7 @@ class Sums(NamedTuple):
         are few of them, and NumPy takes a microsecond for each operation."""
         values, weights = self.values.tolist(), self.facts.total_weight.tolist()
         for k, (size, weight) in enumerate(zip(self.norms.tolist(), weights, strict=True)):
-            regulariser = float(lam[k]) / 2 * size * size
+            regulariser = float(lam[k]) * size * size / 2
             yield values[LOSSES][k] / weight, values[DUALS][k] / weight, regulariser
 
 
@@ -126,47 +166,88 @@ def assemble(problem: Problem, sums: Sums, combination: np.ndarray) -> tuple[Cer
 
 
 def _assemble_one(problem: Problem, k: int, sums: Sums, v: np.ndarray) -> Certificate:
-    facts, radius = sums.facts, problem.radius
-    losses, duals, magnitude, sensitivity, pull, support = sums.values[:, k].tolist()
-    weight, lam = float(facts.total_weight[k]), float(problem.lam[k])
-    norm_w, norm_v = float(sums.norms[k]), norm(v) / weight
-    primal = losses / weight + lam / 2 * norm_w * norm_w
-    dual = duals / weight - _regulariser_conjugate(lam, radius, norm_v)
-    at_zero = float(facts.losses_at_zero[k]) / weight
-
-    # First-order worst cases: a sum of m terms is off by at most m units of its magnitude
-    # (NumPy's pairwise sums: log2 m + 8), and w(alpha)_j is a sum of at most n terms.
-    depth = log2(max(facts.rows, v.size, 2)) + 16 + sums.depth
-    dots = (facts.longest_row + 2) * norm_w * sensitivity / weight
-    w_of_alpha = (facts.rows + 2) * min(norm_v / lam, radius)
-    sideways = w_of_alpha * pull / weight
-    plain = depth * (magnitude / weight + lam * norm_w * norm_w + norm_v * norm_v / lam + at_zero)
-    rounding = UNIT_ROUNDOFF * (dots + sideways + plain)
-
-    gap = primal - dual
-    support_vectors = int(support)
-    if not isfinite(gap):  # an iterate that overflowed certifies nothing
-        return Certificate(primal, dual, inf, inf, inf, support_vectors)
-    if not gap >= -rounding:
+    place = _Place(problem, k, sums.facts, v.size)
+    found = _certificate(place, sums.values[:, k].tolist(), float(sums.norms[k]), norm(v))
+    if not isfinite(found.primal - found.dual):  # an iterate that overflowed certifies nothing
+        return Certificate(found.primal, found.dual, inf, inf, found.support_vectors)
+    if not found.gap >= -found.rounding:
         raise CertificateError(
-            f"dual {dual!r} is above primal {primal!r} by more than the rounding error"
-            f" {rounding:.3g}; the loss {problem.loss} or the point is not what it should be"
+            f"dual {found.dual!r} is above primal {found.primal!r} by more than the rounding error"
+            f" {found.rounding:.3g}; the loss {problem.loss} or the point is not what it should be"
         )
-    relative = gap / at_zero if at_zero > 0 else (inf if gap > rounding else 0.0)
-    return Certificate(primal, dual, gap, relative, rounding, support_vectors)
+    return found
 
 
-def certify_zero(problem: Problem, facts: Facts, k: int) -> Certificate:
-    """The certificate of w = 0, alpha = 0, which needs no pass over the data."""
-    primal = float(facts.losses_at_zero[k]) / float(facts.total_weight[k])
-    dual = 0.0 - float(problem.loss.conjugate(0.0))
-    gap = primal - dual
-    rounding = UNIT_ROUNDOFF * (facts.rows + 2) * primal
-    return Certificate(primal, dual, gap, gap / primal if primal > 0 else 0.0, rounding, 0)
+def certify_zero(problem: Problem, facts: Facts, k: int, columns: int) -> Certificate:
+    """The certificate of w = 0, alpha = 0, where no offset was rounded; it needs no pass over the
+    data."""
+    values = [0.0] * SUM_COUNT
+    values[LOSSES] = float(facts.losses_at_zero[k])
+    values[DUALS] = 0.0 - float(facts.total_weight[k]) * float(problem.loss.conjugate(0.0))
+    values[MAGNITUDE] = abs(values[DUALS])
+    return _certificate(_Place(problem, k, facts, columns), values, 0.0, 0.0)
+
+
+class _Place(NamedTuple):
+    """Which problem a certificate is of."""
+
+    problem: Problem
+    k: int
+    facts: Facts
+    columns: int
+
+
+def _certificate(place: _Place, values: list[float], norm_w: float, norm_v: float) -> Certificate:
+    primal, primal_rounding = _primal(place, values, norm_w)
+    dual, dual_rounding = _dual(place, values, norm_v)
+    return Certificate(primal, dual, primal_rounding, dual_rounding, int(values[SUPPORT_VECTORS]))
+
+
+def _primal(place: _Place, values: list[float], size: float) -> tuple[float, float]:
+    """P(w), and how much more it may be (docs/certificates.md, steps 1 to 4)."""
+    facts, lam = place.facts, float(place.problem.lam[place.k])
+    weight = float(facts.total_weight[place.k])
+    losses, regulariser = values[LOSSES] / weight, lam * size * size / 2
+    share = bounds.summation(facts.rows, facts.depth + bounds.VALUE_ROUNDINGS)
+    above = bounds.norm_above(size, place.columns)
+    rounding = (
+        INFLATION * values[SLACK] / weight
+        + share * losses
+        + (lam * above * above / 2 - regulariser)
+        + bounds.FEW * UNIT * (losses + regulariser)
+        + UNDERFLOW * (facts.rows / weight + size + 1)
+    )
+    return losses + regulariser, INFLATION * rounding
+
+
+def _dual(place: _Place, values: list[float], norm_v: float) -> tuple[float, float]:
+    """D(alpha), and how much less it may be (docs/certificates.md, steps 5 to 8)."""
+    problem, k, facts, columns = place
+    lam, radius = float(problem.lam[k]), problem.radius
+    weight, rows, alphas = float(facts.total_weight[k]), facts.rows, values[ALPHAS]
+    conjugate = _regulariser_conjugate(lam, radius, norm_v / weight)
+    dual = values[DUALS] / weight - conjugate
+
+    share = bounds.summation(rows, facts.depth + bounds.CONJUGATE_ROUNDINGS)
+    scale = float(getattr(problem.loss, "scale", 1.0)) + abs(float(problem.offset[k]))
+    pull = values[PULL] + alphas * bounds.least_length(facts.longest_row)
+    off = INFLATION * bounds.gamma(rows + bounds.ALPHA_ROUNDINGS) * pull
+    off += sqrt(columns) * rows * UNDERFLOW
+    norm_above = (bounds.norm_above(norm_v, columns) + off) / weight
+    norm_above *= 1 + bounds.summation(rows, 0.0)
+    worst = _regulariser_conjugate(lam, radius, norm_above) * (1 + bounds.FEW * UNIT)
+    rounding = (
+        share * (values[MAGNITUDE] + scale * alphas) / weight
+        + max(0.0, worst - conjugate)
+        + bounds.FEW * UNIT * abs(dual)
+        + UNDERFLOW * (rows / weight + 1)
+    )
+    return dual, INFLATION * rounding
 
 
 def _regulariser_conjugate(lam: float, radius: float, norm: float) -> float:
-    """max over ||w|| <= radius of <u, w> - lam/2 ||w||^2, for a u of this norm."""
+    """max over ||w|| <= radius of <u, w> - lam/2 ||w||^2, for a u of this norm; it grows with the
+    norm."""
     if norm <= lam * radius:
-        return norm * norm / (2 * lam)
-    return radius * norm - lam / 2 * radius**2
+        return norm / lam * norm / 2
+    return radius * (norm - lam * radius / 2)

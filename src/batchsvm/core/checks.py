@@ -57,6 +57,10 @@ def number(parameter: str, value: Any, words: str, low: float, high: float = np.
     return float(value)
 
 
+def read_tol(tol: Any) -> float:
+    return number("tol", tol, "from 0 to below 1", -1e-300, 1.0)
+
+
 def whole(parameter: str, value: Any, low: int, high: int, words: str) -> int:
     """An integer between low and high, both included."""
     good = isinstance(value, Integral) and not isinstance(value, bool) and low <= int(value) <= high

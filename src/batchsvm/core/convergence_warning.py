@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from batchsvm.core.solution import Solution, Status
 from batchsvm.core.warning import warn_user
+from batchsvm.losses import TINY
 from batchsvm.methods import Naive, Pegasos
 
 ZERO = (
@@ -59,11 +60,10 @@ def convergence_problem(solution: Solution, max_epochs: float, go_on: str = GO_O
     if solution.status in (Status.CONVERGED, Status.STOPPED):
         return None
     certificate, plan = solution.certificate, solution.plan
-    relative = max(0.0, certificate.relative_gap)  # below zero by rounding alone
-    above = max(0.0, certificate.gap + certificate.rounding)
     return (
-        f"{solution.status.value}: the certified gap is {relative:.3g} of P(0),"
-        f" tol is {plan.tol:g}. The objective is at most {above:.3g} above its optimum."
+        f"{solution.status.value}: the objective, {certificate.primal:.4g}, is proven to be at most"
+        f" {certificate.bound:.3g} above its optimum, which is {certificate.relative_gap:.3g} of"
+        f" it; tol is {plan.tol:g}."
         f"{ZERO if _never_left_zero(solution) else ''}"
         f" {_advice(solution, max_epochs, go_on)}"
     )
@@ -80,11 +80,12 @@ def _advice(solution: Solution, max_epochs: float, go_on: str) -> str:
     if solution.status is Status.INTERRUPTED:
         return f"To go on from here, {go_on}."
     if solution.status is Status.PRECISION:
-        certificate = solution.certificate
-        if certificate.relative_gap == 0.0:
-            return "Float64 cannot prove a smaller one here."
-        at_zero = certificate.gap / certificate.relative_gap
-        return f"Float64 can prove a tol of about {2 * certificate.rounding / at_zero:.1g} here."
+        provable = 2 * solution.certificate.rounding / max(solution.certificate.primal, TINY)
+        if provable >= 1.0:
+            return (
+                "Float64 can prove nothing better here; scale the rows of X, or use a larger lam."
+            )
+        return f"Float64 can prove a tol of about {provable:.1g} here."
     if isinstance(method, Naive) and b > 1:
         return f'Naive steps may never converge with batches of {b}: use method="aggressive".'
     if isinstance(method, Pegasos):

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from batchsvm.core.best_constant import best_constant, constant_value
 from batchsvm.core.certificate import Certificate, certify_point
 from batchsvm.core.options import FitOptions
 from batchsvm.core.parallel import StopFlag
@@ -47,9 +48,8 @@ if TYPE_CHECKING:
 
 INTERCEPTS = (None, "penalised", "free")
 MAX_OUTER_ITERATIONS = 200
-FIRST_TOL = 1e-3  # of the first problem, or half of tol where that is larger
+FIRST_TOL = 1e-3  # of the first problem, or half of tol where that is larger; relative to P
 STEADY = 0.75  # how much of a step the next one may be, to be drawn out
-MAX_CONSTANT = 1e3  # how far to look for the best constant
 
 
 class Intercept(NamedTuple):
@@ -105,24 +105,6 @@ def fit_linear(
     return intercept.model_of(solution)
 
 
-def best_constant(data: Dataset, problem: Problem) -> float:
-    """A b near the minimum of P(0, b): good enough to start from."""
-    smallest, largest = data.offset_range(problem)
-    low, high = float(smallest[0]) - 1.0, float(largest[0]) + 1.0
-
-    def slope(b: float) -> float:
-        return float(data.constant_sums(problem, np.array([b])).slopes[0])
-
-    while slope(low) > 0 and low > -MAX_CONSTANT:
-        low *= 2.0
-    while slope(high) < 0 and high < MAX_CONSTANT:
-        high *= 2.0
-    for _ in range(30):
-        middle = (low + high) / 2
-        low, high = (low, middle) if slope(middle) > 0 else (middle, high)
-    return (low + high) / 2
-
-
 class _FreeIntercept:
     """The proximal point method in b, on one problem."""
 
@@ -136,15 +118,22 @@ class _FreeIntercept:
     ) -> None:
         self.data, self.problem, self.options, self.start = data, problem, options, start
         self.stop = stop
-        self.at_zero = self._constant_value(0.0)
+        self.constant = best_constant(data, problem)
+        self.at_zero = constant_value(data, problem, self.constant)
         self.best: LinearModel | None = None
         self.records: list[tuple[float, ...]] = []
         self.epochs = self.iterations = self.seconds = self.certifying = 0.0
 
-    def _constant_value(self, b: float) -> float:
-        """P(0, b)."""
-        sums = self.data.constant_sums(self.problem, np.array([b]))
-        return float(sums.losses[0]) / float(sums.weights[0])
+    @property
+    def goal(self) -> float:
+        """The bound at which the problem is solved."""
+        tol = self.options.tol
+        return tol * max(self.primal, tol * self.at_zero)
+
+    @property
+    def primal(self) -> float:
+        """The best P so far."""
+        return self.at_zero if self.best is None else self.best.solution.certificate.primal
 
     def fit(self) -> LinearModel:
         try:
@@ -158,18 +147,21 @@ class _FreeIntercept:
         history = History(*(np.array(column) for column in zip(*self.records, strict=True)))
         plan = replace(best.solution.plan, tol=self.options.tol)
         return replace(
-            best, solution=replace(best.solution, status=status, history=history, plan=plan)
+            best,
+            solution=replace(
+                best.solution, status=status, history=history, plan=plan, free_intercept=True
+            ),
         )
 
     def _iterate(self) -> Status:
-        start, lam, tol = self.start, float(self.problem.lam[0]), self.options.tol
-        alpha = start.alpha
-        b = start.intercept if alpha is not None else best_constant(self.data, self.problem)
+        start, lam = self.start, float(self.problem.lam[0])
+        alpha = start.alpha if self.at_zero > 0.0 else None  # else a constant fits all targets
+        b = start.intercept if alpha is not None else self.constant
         # b moves far enough if `scaling` is no smaller than rows are long, nor than lam demands:
         # the curvature of P in b is about 1 over the size of the losses.
         typical = float(np.sqrt(self.data.mean_norm2)) or 1.0
-        scaling = max(typical, (10.0 * lam * max(self._constant_value(b), 1.0)) ** 0.5)
-        floor = tol / 2
+        scaling = max(typical, (10.0 * lam * max(self.at_zero, 1.0)) ** 0.5)
+        floor = self.options.tol / 2
         inner = max(floor, FIRST_TOL)
         last_step = 0.0
         for outer in range(MAX_OUTER_ITERATIONS):
@@ -178,10 +170,8 @@ class _FreeIntercept:
             w, step = solution.w[:-1].copy(), scaling * float(solution.w[-1])
             b += step
             certificate, asked = self._certify(solution, w, b)
-            status = _why_stop(
-                certificate, tol * self.at_zero, solution.status, asked,
-                self.epochs >= self.options.max_epochs,
-            )  # fmt: skip
+            spent = self.epochs >= self.options.max_epochs
+            status = _why_stop(certificate, self.goal, solution.status, asked, spent)
             if status is not None:
                 return status
             # What is missing is the price of balancing, which the next problem lowers, or the
@@ -198,11 +188,11 @@ class _FreeIntercept:
     def _solve_penalised(
         self, outer: int, alpha: np.ndarray | None, b: float, scaling: float, tol: float
     ) -> Solution:
-        """min over w and b' of P(w, b') + lam/2 ((b' - b)/scaling)^2, to a part tol of P(0, 0)."""
+        """min over w and b' of P(w, b') + lam/2 ((b' - b)/scaling)^2, to a part tol of P."""
         near = replace(self.problem, bias=np.array([scaling]), offset=np.array([b]))
         options = replace(
             self.options,
-            tol=tol * self.at_zero / max(self._constant_value(b), 1e-300),
+            goal=tol * max(self.primal, self.options.tol * self.at_zero),
             max_epochs=self.options.max_epochs - self.epochs,
             callback=None,
         )
@@ -216,32 +206,42 @@ class _FreeIntercept:
         """Certify the joint problem at (w, b), note it, and ask the callback whether to stop."""
         at_b = replace(self.problem, offset=np.array([b]))
         found = self.data.dual(at_b, solution.alpha[:, np.newaxis], project=False)
-        balanced = self.data.balanced(at_b, found).fetch()
-        dual = self.data.dual(at_b, balanced)
-        [seen] = certify_point(self.data, at_b, w[:, np.newaxis], dual)
-        # P(0, b) is not the scale of tol, but P(0, 0), as for the other intercepts.
-        relative = seen.gap / self.at_zero if self.at_zero > 0 else seen.relative_gap
-        certificate = replace(seen, relative_gap=relative)
+        balanced = self.data.balanced(at_b, found)
+        [seen] = certify_point(self.data, at_b, w[:, np.newaxis], balanced)
+        self._keep(solution, w, b, balanced.fetch()[:, 0], seen)
+        best = self.best
+        assert best is not None
+        certificate = best.solution.certificate
         history = solution.history
         self.epochs += float(history.epoch[-1])
         self.iterations += float(history.iteration[-1])
         self.seconds += float(history.seconds[-1])
         self.certifying += float(history.certify_seconds[-1])
         self.records.append(
-            (self.iterations, self.epochs, self.seconds, self.certifying, certificate.primal,
-             certificate.dual, certificate.gap, float(history.beta[-1]),
-             float(history.refused[-1]))
+            (self.iterations, self.epochs, self.seconds, self.certifying, seen.primal,
+             seen.dual, certificate.gap, float(history.beta[-1]), float(history.refused[-1]))
         )  # fmt: skip
-        if self.best is None or certificate.gap < self.best.solution.certificate.gap:
-            joint = replace(solution, w=w, alpha=balanced[:, 0], certificate=certificate)
-            self.best = LinearModel(w, b, joint)
         if self.options.callback is None:
             return certificate, False
         place = int(self.iterations), self.epochs, self.seconds
         point = np.append(w, b)
-        return certificate, bool(
-            self.options.callback(0, Checkpoint(*place, certificate, point, point))
-        )
+        return certificate, bool(self.options.callback(0, Checkpoint(*place, seen, point, point)))
+
+    def _keep(
+        self, solution: Solution, w: np.ndarray, b: float, alpha: np.ndarray, seen: Certificate
+    ) -> None:
+        """Keep (w, b) and alpha, each if it is the best one so far."""
+        if self.best is None:
+            joint = replace(solution, w=w, alpha=alpha, certificate=seen)
+            self.best = LinearModel(w, b, joint)
+            return
+        before = self.best.solution.certificate
+        if seen.primal_above >= before.primal_above:
+            w, b = self.best.coef, self.best.intercept
+        if seen.dual_below <= before.dual_below:
+            alpha = self.best.solution.alpha
+        joint = replace(solution, w=w, alpha=alpha, certificate=before.joined(seen))
+        self.best = LinearModel(w, b, joint)
 
 
 def _why_stop(
@@ -249,7 +249,7 @@ def _why_stop(
 ) -> Status | None:
     if inner is Status.INTERRUPTED:  # within tol or not, it is to end what comes next too
         return inner
-    if certificate.gap + certificate.rounding <= goal:
+    if certificate.bound <= goal or certificate.primal == 0.0:
         return Status.CONVERGED
     if inner is Status.DIVERGED:
         return inner

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from batchsvm.core.best_constant import best_constant, constant_value
 from batchsvm.core.certificate import Certificate, assemble, certify_point, certify_zero
 from batchsvm.core.options import FitOptions
 from batchsvm.core.parallel import StopFlag
@@ -84,14 +85,15 @@ class Loop:
         self.batch_size, self.options = batch_size, options
         self.best: list[Certificate | None] = [None] * problem.k
         self.statuses: list[Status | None] = [None] * problem.k
-        self._goals = (options.tol * trainer.facts.primal_at_zero).tolist()
+        self._at_zero = trainer.facts.primal_at_zero.tolist()
+        self._has_best_constant = [problem.bias is None] * problem.k
         self._records: list[list[tuple[float, ...]]] = [[] for _ in range(problem.k)]
         self._iterations = [0] * problem.k
         self._seconds = self._certify_seconds = 0.0
 
     def train(self, warm: bool, stop: StopFlag) -> None:
-        """Train until each relative gap is at most tol, or for max_epochs; the starting point is
-        (0, 0) unless `warm`.  Ctrl-C and the stop flag end it with the best points so far.
+        """Train until the bound of each problem is within tol, or for max_epochs; the starting
+        point is (0, 0) unless `warm`.  Ctrl-C and the stop flag end it with the best points so far.
 
         Certificates are made after the iterations asked for, or when an estimate says that one
         is worth its price.
@@ -119,21 +121,21 @@ class Loop:
         trainer, options = self.trainer, self.options
         b, n = self.batch_size, trainer.facts.rows
         iterations = ceil(options.max_epochs * n / b)
-        if warm:
+        if warm or self.problem.has_offset:
             self._full_pass(self._open(), may_certify=[])
         else:
             zero = np.zeros((self.problem.columns(self.data.d), self.problem.k))
             for k in range(self.problem.k):
-                self._record(k, certify_zero(self.problem, trainer.facts, k), zero)
+                self._record(k, certify_zero(self.problem, trainer.facts, k, len(zero)), zero)
         ours = checkpoints(iterations, n / b, options.averaging == "tail")
         asked = None if options.checkpoints is None else iter(options.checkpoints)
-        goals = self._goals.copy()
+        hopes = [1.0] * self.problem.k  # how much below its goal an estimate has to be
         for until, is_ours in _stops(asked, ours, iterations):
             # The estimate is of the last iterate: it says nothing about an average.
             aims = is_ours and options.averaging is None
             while running := [k for k in self._open() if self._iterations[k] < until]:
                 targets = np.full(self.problem.k, np.nan)
-                targets[running] = [goals[k] for k in running] if aims else -inf
+                targets[running] = [hopes[k] * self._goal(k) for k in running] if aims else -inf
                 began = perf_counter()
                 progress = trainer.run(until, targets, stop)
                 self._seconds += perf_counter() - began
@@ -141,10 +143,11 @@ class Loop:
                 if stop.is_set:
                     return
                 at_stop = [k for k in running if self._iterations[k] >= until]
+                hopeful = progress.estimates <= targets
                 self._full_pass(at_stop, may_certify=running if is_ours else [])
                 for k in running if is_ours else ():
-                    if progress.estimates[k] <= goals[k]:  # it was too hopeful
-                        goals[k] /= 2
+                    if hopeful[k]:  # too much so
+                        hopes[k] /= 2
             if not self._open():
                 return
             trainer.restart_average()
@@ -157,7 +160,8 @@ class Loop:
         W = trainer.point()
         sums = trainer.sums(W, screen=True)
         gaps = sums.gaps(problem.lam)
-        within = [k for k in may_certify if gaps[k] <= self._goals[k]]
+        primals = sums.primals(problem.lam)
+        within = [k for k in may_certify if gaps[k] <= self._goal(k, primals[k])]
         which = sorted({*certifies, *within})
         if not which:
             self._seconds += perf_counter() - began
@@ -165,7 +169,7 @@ class Loop:
         recent = trainer.recent_mean()
         if recent is not None:
             at_recent = trainer.sums(recent)
-            better = np.less(at_recent.primals(problem.lam), sums.primals(problem.lam))
+            better = np.less(at_recent.primals(problem.lam), primals)
             W = np.where(better, recent, W)
             sums = sums._replace(
                 values=np.where(better, at_recent.values, sums.values),
@@ -186,35 +190,51 @@ class Loop:
             asked = self.options.callback(
                 k, Checkpoint(int(iteration), epoch, seconds, certificate, *seen)
             )
-        self.statuses[k] = self._why_stop(certificate, self._goals[k], asked)
+        self.statuses[k] = self._why_stop(k, certificate, asked)
 
-    @staticmethod
-    def _why_stop(certificate: Certificate, goal: float, asked: bool) -> Status | None:
-        if certificate.gap + certificate.rounding <= goal:
+    def _goal(self, k: int, primal: float = inf) -> float:
+        """The bound at which problem k is solved, if this or the best w so far is its w."""
+        if self.options.goal is not None:
+            return self.options.goal
+        tol, best = self.options.tol, self.best[k]
+        primal = primal if best is None else min(primal, best.primal)
+        if primal < tol * self._at_zero[k] and not self._has_best_constant[k]:
+            own = self.problem.only(k)
+            b = best_constant(self.data, own)
+            self._at_zero[k] = min(self._at_zero[k], constant_value(self.data, own, b))
+            self._has_best_constant[k] = True
+        return tol * max(primal, tol * self._at_zero[k])
+
+    def _why_stop(self, k: int, certificate: Certificate, asked: bool) -> Status | None:
+        best = self.best[k]
+        assert best is not None
+        if best.bound <= self._goal(k) or best.primal == 0.0:  # no loss is negative
             return Status.CONVERGED
         if not isfinite(certificate.gap):
             return Status.DIVERGED
-        if certificate.gap <= certificate.rounding:
+        if best.gap <= best.rounding:
             return Status.PRECISION
         return Status.STOPPED if asked else None
 
     def _keep(self, k: int, certificate: Certificate, W: np.ndarray) -> None:
-        """Note a certified point, and keep it if it is the best one."""
+        """Note a certified point, and keep its w and its alpha each if it is the best one."""
+        before = self.best[k]
+        best = certificate if before is None else before.joined(certificate)
+        which = np.zeros(self.problem.k, np.bool_)
+        which[k] = True
+        if before is None or certificate.primal_above < before.primal_above:
+            self.trainer.keep_primal(W, which)
+        if before is None or certificate.dual_below > before.dual_below:
+            self.trainer.keep_dual(which)
+        self.best[k] = best
         iteration = self._iterations[k]
         self._records[k].append(
             (
                 iteration, iteration * self.batch_size / self.trainer.facts.rows, self._seconds,
-                self._certify_seconds, certificate.primal, certificate.dual, certificate.gap,
+                self._certify_seconds, certificate.primal, certificate.dual, best.gap,
                 float(self.trainer.beta[k]), int(self.trainer.refused[k]),
             )
         )  # fmt: skip
-        best = self.best[k]
-        if best is None or certificate.gap < best.gap:
-            which = np.zeros(self.problem.k, np.bool_)
-            which[k] = True
-            self.trainer.keep_primal(W, which)
-            self.trainer.keep_dual(which)
-            self.best[k] = certificate
 
     def _certify_what_is_there(self, stop: StopFlag) -> None:
         """After Ctrl-C, the better of where training stands and of the best point so far; as it
@@ -228,7 +248,7 @@ class Loop:
             return
         certificates = assemble(problem, trainer.sums(here), trainer.combination())
         for k in running:
-            if certificates[k].gap < best[k].gap:
+            if best[k].joined(certificates[k]) != best[k]:
                 self._keep(k, certificates[k], here)
 
 

@@ -9,8 +9,6 @@ from typing import Any
 from batchsvm.core import checks
 from batchsvm.methods import Method
 
-TOL_WORDS = "a finite number that is not negative"
-
 
 @dataclass(frozen=True)
 class FitOptions:
@@ -22,6 +20,8 @@ class FitOptions:
         None is "auto".
     batch_size : int or "auto"
     tol, max_epochs : float
+    goal : float or None
+        The bound at which to stop, in the place of tol.
     averaging : {None, "tail", "decay"}
     checkpoints : iterable of int, or None
         The iterations to certify after; None leaves them to the loop.
@@ -36,6 +36,7 @@ class FitOptions:
     averaging: str | None = None
     checkpoints: Iterable[int] | None = None
     callback: Callable[[int, Any], Any] | None = None
+    goal: float | None = None
 
 
 def read_options(
@@ -48,7 +49,7 @@ def read_options(
 ) -> FitOptions:
     """The options, each refused with a sentence if it is not allowed."""
     chosen = checks.read_method(method)
-    tol = checks.number("tol", tol, TOL_WORDS, -1e-300)
+    tol = checks.read_tol(tol)
     max_epochs = checks.number("max_epochs", max_epochs, checks.POSITIVE, 0.0)
     averaging = checks.read_averaging(averaging, chosen)
     asked = checks.read_checkpoints(checkpoints, averaging)

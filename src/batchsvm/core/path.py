@@ -45,12 +45,11 @@ class Path:
         return tuple(model.solution.certificate for model in self.models)
 
     def __str__(self) -> str:
-        lines = [f"{'lam':>10} {'primal':>10} {'gap':>9} {'epochs':>7} {'support vectors':>16}"]
+        lines = [f"{'lam':>10} {'primal':>10} {'bound':>9} {'epochs':>7} {'support vectors':>16}"]
         for lam, model in zip(self.lams, self.models, strict=True):
             certificate, epochs = model.solution.certificate, model.solution.history.epoch[-1]
-            gap = max(0.0, certificate.gap)  # below zero by rounding alone
             lines.append(
-                f"{lam:>10.4g} {certificate.primal:>10.6g} {gap:>9.2g} {epochs:>7.1f}"
+                f"{lam:>10.4g} {certificate.primal:>10.6g} {certificate.bound:>9.2g} {epochs:>7.1f}"
                 f" {certificate.support_vectors:>16,}"
             )
         return "\n".join(lines)

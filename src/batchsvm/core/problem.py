@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from batchsvm.core.vectors import norm
 from batchsvm.losses import Loss
 
 if TYPE_CHECKING:
@@ -54,6 +55,11 @@ class Problem:
     bias: np.ndarray | None
     offset: np.ndarray
     radius: float = inf
+
+    @property
+    def has_offset(self) -> bool:
+        """Whether something was added to predictions, so that o_i was rounded."""
+        return self.targets.has_offset or bool(self.offset.any())
 
     @property
     def k(self) -> int:
@@ -105,6 +111,7 @@ class Facts(NamedTuple):
 
     rows: int
     longest_row: int  # non-zeros
+    depth: float  # additions that a term of a sum over the rows goes through, at the most
     total_weight: np.ndarray  # (K,): N
     losses_at_zero: np.ndarray  # (K,): N P(0)
     largest_weight: np.ndarray  # (K,)
@@ -112,7 +119,7 @@ class Facts(NamedTuple):
 
     @property
     def primal_at_zero(self) -> np.ndarray:
-        """P(0), the scale that `tol` is relative to: 1 for the hinge."""
+        """P(0): 1 for the hinge."""
         return self.losses_at_zero / self.total_weight
 
     @property
@@ -125,6 +132,7 @@ class Facts(NamedTuple):
         return Facts(
             self.rows + other.rows,
             max(self.longest_row, other.longest_row),
+            max(self.depth, other.depth) + 1,
             self.total_weight + other.total_weight,
             self.losses_at_zero + other.losses_at_zero,
             np.maximum(self.largest_weight, other.largest_weight),
@@ -134,14 +142,14 @@ class Facts(NamedTuple):
 
 def join_facts(facts: list[Facts]) -> Facts:
     """The facts of K problems over the same rows, from those of each."""
-    columns = zip(*(found[2:] for found in facts), strict=True)
-    return Facts(*facts[0][:2], *map(np.concatenate, columns))
+    columns = zip(*(found[3:] for found in facts), strict=True)
+    return Facts(*facts[0][:3], *map(np.concatenate, columns))
 
 
 def confine(w: np.ndarray, radius: float) -> np.ndarray:
     """The point of the ball ||w|| <= radius that is nearest to w."""
-    norm = np.linalg.norm(w) if np.isfinite(radius) else 0.0
-    return w * (radius / norm) if norm > radius else w
+    size = norm(w) if np.isfinite(radius) else 0.0
+    return w * (radius / size) if size > radius else w
 
 
 def relative(loss: Loss, alpha: np.ndarray, weight: np.ndarray) -> np.ndarray:

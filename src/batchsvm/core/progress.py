@@ -9,6 +9,7 @@ from math import isfinite, log
 from threading import Lock
 from typing import Any
 
+from batchsvm.core.certificate import Certificate
 from batchsvm.core.options import FitOptions
 from batchsvm.core.solution import Checkpoint
 
@@ -25,6 +26,7 @@ class GapMeter:
     def __init__(self, names: list[str], tol: float) -> None:
         self.names, self.tol = names, max(tol, SMALLEST)
         self.first: dict[int, float] = {}
+        self.best: dict[int, Certificate] = {}
         self.gaps = [1.0] * len(names)
         self.shares = [0.0] * len(names)
         self.epoch = 0.0
@@ -33,7 +35,9 @@ class GapMeter:
     def see(self, k: int, seen: Checkpoint) -> None:
         """Problem k has been certified."""
         with self._lock:
-            gap = max(0.0, seen.certificate.relative_gap)  # below zero by rounding alone
+            before = self.best.get(k, seen.certificate)
+            self.best[k] = before.joined(seen.certificate)
+            gap = self.best[k].relative_gap
             self.gaps[k], self.epoch = gap, max(self.epoch, seen.epoch)
             self.shares[k] = max(self.shares[k], self._share_of(k, gap))
 

@@ -19,9 +19,9 @@ from batchsvm.methods import DualMethod, Method
 class Status(Enum):
     """Why training stopped; each member's value is its sentence."""
 
-    CONVERGED = "the certified gap is within tol"
+    CONVERGED = "the proven bound is within tol"
     PRECISION = "the gap is below its own rounding error, so that a smaller one proves nothing"
-    MAX_EPOCHS = "max_epochs was reached before the gap was within tol"
+    MAX_EPOCHS = "max_epochs was reached before the bound was within tol"
     DIVERGED = "the iterates grew beyond all bounds"
     STOPPED = "the callback asked to stop"
     INTERRUPTED = "interrupted from the keyboard; this is the best certified point until then"
@@ -37,7 +37,9 @@ class History:
 
     `seconds` is time spent optimising, `certify_seconds` time spent on certificates, both
     since the start and without compiling.  `beta` is the beta in force (NaN for Pegasos),
-    `refused` the number of steps that the aggressive rule has refused so far.
+    `refused` the number of steps that the aggressive rule has refused so far.  `primal` and
+    `dual` are those of the checkpoint's own w and alpha, `gap` is the one between the best w and
+    the best alpha until then, which is what a fit that ended there would return.
     """
 
     iteration: np.ndarray
@@ -78,9 +80,10 @@ class Solution:
     Attributes
     ----------
     w : ndarray of shape (d,)
-        The linear predictor.
+        The linear predictor: of all that were certified, the one with the smallest primal.
     alpha : ndarray of shape (n,)
-        The dual point that certifies it.
+        The dual point that certifies it: of all, the one with the largest dual, perhaps of
+        another checkpoint.
     certificate : Certificate
         Primal, dual and gap of (w, alpha), computed from scratch.
     history : History
@@ -93,6 +96,8 @@ class Solution:
         The two labels that stand for -1 and +1 (classification), or the only one.
     loss, lam, method, batch_size
         What was trained, and how.
+    free_intercept : bool
+        Whether the model has an intercept that is not penalised, of which w holds nothing.
     """
 
     w: np.ndarray = field(repr=False)
@@ -106,6 +111,7 @@ class Solution:
     lam: float
     method: Method
     batch_size: int
+    free_intercept: bool = False
 
     def __str__(self) -> str:
         serial = self.batch_size == 1 and isinstance(self.method, DualMethod)

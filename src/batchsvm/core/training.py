@@ -52,7 +52,12 @@ def train(
         words = f"'auto' or an integer from 1 to n = {data.n}"
         checks.whole("batch_size", options.batch_size, 1, data.n, words)
     trainer = data.trainer(problem)
-    dual = None if start.alpha is None else data.dual(problem, start.alpha)
+    dual = None
+    if start.alpha is not None:  # where w = 0 has no loss, it is the solution
+        solved = trainer.facts.losses_at_zero == 0.0
+        dual = data.dual(
+            problem, np.where(solved, 0.0, start.alpha) if solved.any() else start.alpha
+        )
     work = workload_of(data, problem)
     method, plan = _settle(
         data,

@@ -81,16 +81,6 @@ def _certificate_of(estimator: Any, index: int) -> Any:
     return found[index] if isinstance(found, tuple) else found
 
 
-def gap_scale(certificate: Any, history: Any) -> float:
-    """P(0), to which tol is relative: what the certificate's gap was divided by.
-
-    A history need not begin there: with a start from elsewhere, or a free intercept, it does not.
-    """
-    relative = getattr(certificate, "relative_gap", 0.0)
-    scale = certificate.gap / relative if relative and np.isfinite(relative) else 0.0
-    return float(scale if scale > 0 else history.primal[0])
-
-
 def _between(low: float, high: float) -> str:
     """With as many digits as tell the two numbers apart."""
     for digits in range(4, 12):
@@ -106,7 +96,7 @@ class ConvergenceDisplay:
     ----------
     epochs, seconds, primal, dual, gap : arrays, one entry a certificate
     tol : float, optional
-        The gap that the fit was to reach, as an absolute number.
+        The bound that the fit was to reach, as an absolute number: tol times the best primal.
     rounding : float, optional
         The rounding error of the gap, at which smaller gaps are drawn; that of a single
         operation if missing.
@@ -159,7 +149,7 @@ class ConvergenceDisplay:
     def from_solution(cls, solution: Any, **plot: Any) -> ConvergenceDisplay:
         """From what `batchsvm.fit` returns."""
         certificate, history = solution.certificate, solution.history
-        tol = solution.plan.tol * gap_scale(certificate, history)
+        tol = solution.plan.tol * certificate.primal
         return cls.from_history(history, tol=tol, rounding=certificate.rounding, **plot)
 
     @classmethod
@@ -167,7 +157,7 @@ class ConvergenceDisplay:
         """From a fitted estimator with `history_`; `index` chooses a class if there are many."""
         history = _history_of(estimator, index)
         tol, certificate = getattr(estimator, "tol", None), _certificate_of(estimator, index)
-        absolute = None if tol is None else float(tol) * gap_scale(certificate, history)
+        absolute = None if tol is None else float(tol) * float(np.nanmin(history.primal))
         rounding = getattr(certificate, "rounding", None)
         return cls.from_history(history, tol=absolute, rounding=rounding, **plot)
 

@@ -23,7 +23,6 @@ from batchsvm.displays.plots import (
     ConvergenceDisplay,
     ScheduleDisplay,
     SpeedupDisplay,
-    gap_scale,
     on_paper,
 )
 from batchsvm.files.atomic import replacing
@@ -91,20 +90,29 @@ def make_report(model: Model, data: dict[str, Any], names: list[str] | None = No
     )
 
 
-def in_words(certificate: Certificate, tol: float | None) -> str:
-    """A certificate as sentences for someone who has never seen one."""
+def _converged(model: Model) -> bool:
+    return bool(model.statuses) and set(model.statuses) == {Status.CONVERGED.name}
+
+
+def in_words(certificate: Certificate, tol: float | None, converged: bool = False) -> str:
+    """A certificate as sentences for someone who has never seen one.
+
+    `converged` says that training ended within tol: a model whose objective is next to nothing
+    may be so without being within tol of that.
+    """
     if not isfinite(certificate.gap):
         return "The iterates overflowed: nothing is known about this model."
-    above = certificate.gap + certificate.rounding
     text = (
         f"The training objective of this model is {certificate.primal:.6g}. No linear model can"
         f" bring it below {certificate.dual:.6g}, which the dual point in the model file proves."
-        f" So this model is at most {above:.3g} above the best possible one"
+        f" So this model is at most {certificate.bound:.3g} above the best possible one, rounding"
+        f" errors included: {100 * certificate.relative_gap:.3g} % of its objective."
     )
-    text += f" ({100 * certificate.relative_gap:.3g} % of what the zero model has)."
     if tol is None:
         return text
     met = certificate.relative_gap <= tol
+    if converged and not met:
+        return f"{text} The objective is next to nothing beside that of the best constant model."
     return text + (
         f" That is within the tolerance of {100 * tol:.3g} % that was asked for."
         if met
@@ -118,10 +126,10 @@ def _verdict(model: Model) -> str:
     if worst is None:
         return '<div class="verdict short"><p>This model comes without a certificate.</p></div>'
     tol = model.plan.tol if model.plan is not None else None
-    short = tol is not None and not worst.relative_gap <= tol
+    short = tol is not None and not (worst.relative_gap <= tol or _converged(model))
     many = len(model.certificates) > 1
     lead = "For the class with the largest gap: " if many else ""
-    words = in_words(worst, tol)
+    words = in_words(worst, tol, _converged(model))
     words = lead + (words[0].lower() + words[1:] if many else words)
     return f'<div class="verdict{" short" if short else ""}"><p>{escape(words)}</p></div>'
 
@@ -199,19 +207,22 @@ def _certificates(model: Model) -> str:
             if len(model.certificates) > 1 and model.classes is not None
             else []
         )
-        numbers = [f"{c.primal:.8g}", f"{c.dual:.8g}", f"{c.gap:.3g}", f"{c.relative_gap:.3g}"]
-        rows.append([*name, *numbers, f"{c.rounding:.1g}", f"{c.support_vectors:,}"])
-    head = ["primal P(w)", "dual D(α)", "gap", "gap / P(0)", "rounding", "support vectors"]
+        numbers = [f"{c.primal:.8g}", f"{c.dual:.8g}", f"{c.gap:.3g}", f"{c.rounding:.1g}"]
+        proven = [f"{c.bound:.3g}", f"{c.relative_gap:.3g}"]
+        rows.append([*name, *numbers, *proven, f"{c.support_vectors:,}"])
+    head = ["primal P(w)", "dual D(α)", "gap", "rounding", "bound", "bound / P", "support vectors"]
     if len(model.certificates) > 1:
         head = ["class", *head]
+    lacks = "".join(f"<p>Not in this file: {escape(words)}.</p>" for words in model.lacks)
     explained = _words({
         "primal": "the mean loss plus λ/2 times the squared norm of the coefficients",
         "dual": "a floor: no linear model has a primal value below it",
-        "gap": "primal − dual, so that the model is at most this far above the optimum",
-        "gap / P(0)": "the gap relative to the objective of the zero model; what tol is about",
-        "rounding": "a bound on the rounding error of the gap",
+        "gap": "primal − dual, as computed",
+        "rounding": "at most so much rounding errors can have made the gap too small",
+        "bound": "proven: the model is at most this far above the optimum",
+        "bound / P": "the bound relative to the model's own objective; what tol is about",
     })  # fmt: skip
-    return _table(head, rows) + explained
+    return _table(head, rows) + lacks + explained
 
 
 def _training(model: Model) -> str:
@@ -257,7 +268,7 @@ def _plots(model: Model) -> list[str]:
             k = max(range(len(model.history)), key=lambda k: model.certificates[k].relative_gap)
             history: Any = _Fields(model.history[k])
             certificate, plan = model.certificates[k], model.plan
-            tol = None if plan is None else plan.tol * gap_scale(certificate, history)
+            tol = None if plan is None else plan.tol * certificate.primal
             who = (
                 f", class {model.classes[k]}"
                 if len(model.history) > 1 and model.classes is not None

@@ -10,15 +10,17 @@ import numpy as np
 def balanced(signs: np.ndarray, alpha: np.ndarray) -> np.ndarray:
     """An alpha near this one with sum_i signs_i alpha_i = 0 in exact arithmetic.
 
-    The terms of the heavier side are scaled down, which keeps them in any box that holds 0.
+    All terms are made smaller by some units in the last place, so that those that rounding had
+    put outside of the exact box come back, and the terms of the heavier side are scaled down,
+    which keeps them in any box that holds 0.
     They are whole multiples of a power of two, few enough for float64 to sum without error.
 
     >>> balanced(np.array([1.0, 1.0, -1.0]), np.array([0.5, 0.5, 0.5]))
     array([0.25, 0.25, 0.5 ])
     """
-    terms = signs * alpha
+    terms = signs * alpha * (1.0 - 2.0**-50)
     weight = float(np.abs(terms).sum())
-    if weight == 0.0:
+    if not 2.0**-1000 < weight < np.inf:
         return np.zeros_like(alpha)
     unit = 2.0 ** (ceil(log2(weight)) - 51)
     counts = np.trunc(terms / unit)

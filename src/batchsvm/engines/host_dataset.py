@@ -11,7 +11,10 @@ import numpy as np
 
 from batchsvm.core.certificate import Sums
 from batchsvm.core.problem import Facts, Problem, in_box, join_facts, relative
+from batchsvm.core.proven import settled
+from batchsvm.core.rounding import INFLATION, least_length
 from batchsvm.core.tuning import Tuning
+from batchsvm.core.vectors import norm
 from batchsvm.engines.balance import balanced
 from batchsvm.engines.host_problem import AlphaOf, HostProblem
 from batchsvm.engines.protocol import ConstantSums, Dual
@@ -116,7 +119,7 @@ class HostDataset(ABC):
             found.append(bound.sums(_contiguous(W, k), _blocks_of(alpha[:, k])))
         values = np.concatenate([sums.values for sums in found], axis=1)
         norms = np.concatenate([sums.norms for sums in found])
-        return Sums(values, norms, join_facts([sums.facts for sums in found]), found[0].depth)
+        return Sums(values, norms, join_facts([sums.facts for sums in found]))
 
     def combination(self, problem: Problem, dual: Dual) -> np.ndarray:
         self.require_open()
@@ -126,6 +129,18 @@ class HostDataset(ABC):
             bias = None if problem.bias is None else float(problem.bias[k])
             found.append(self.combine(_products_of(_blocks_of(alpha[:, k]), signs_of), bias))
         return np.column_stack(found)
+
+    def settled(self, problem: Problem, W: np.ndarray, distance: np.ndarray) -> np.ndarray:
+        found = np.empty((self.n, problem.k), np.int8)
+        for k, bound in self.bound(problem):
+            w = _contiguous(W, k)
+            responses, error = bound.responses(w), bound.response_error(w, norm(w))
+            lengths = np.sqrt(bound.examples["norm2"]) * INFLATION
+            lengths += least_length(bound.facts.longest_row)
+            off = (error.per_length + float(distance[k])) * lengths + error.constant
+            off += error.relative * (np.abs(responses) + np.abs(bound.examples["offset"]))
+            found[:, k] = settled(problem.loss, responses, off)
+        return found
 
     def hessian(self, problem: Problem, W: np.ndarray) -> np.ndarray:
         if problem.k != 1:

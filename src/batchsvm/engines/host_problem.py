@@ -13,6 +13,7 @@ import numpy as np
 
 from batchsvm.core.certificate import Sums
 from batchsvm.core.problem import Facts, Problem, confine, relative
+from batchsvm.core.rounding import ResponseError, response_error
 from batchsvm.engines.targets import HostTargets
 
 # What a kernel reads of an example, side by side in memory: half a cache line.
@@ -97,6 +98,13 @@ class HostProblem(ABC):
     def curvatures(self, w: np.ndarray) -> np.ndarray:
         """c_i phi''(a_i) of every row."""
         return self.weights(0, self.n) * self.loss.second_derivative(self.responses(w))
+
+    def response_error(self, w: np.ndarray, norm_w: float) -> ResponseError:
+        """How wrong computed responses may be, at a w of this computed norm."""
+        if not (w.any() or self.problem.has_offset):
+            return ResponseError(0.0, 0.0, 0.0)
+        offset = float(self.problem.offset[0])
+        return response_error(norm_w, self.d, self.facts.longest_row, offset, self.radius)
 
     def set_alpha(self, alpha: np.ndarray) -> None:
         """Start from this alpha."""

@@ -39,6 +39,11 @@ class Targets(Protocol):
         """How many problems; one set of targets may serve problems that differ in lam alone."""
         ...
 
+    @property
+    def has_offset(self) -> bool:
+        """Whether a fixed part of predictions was given."""
+        ...
+
     def only(self, k: int) -> Targets:
         """The targets of problem k alone."""
         ...
@@ -297,6 +302,11 @@ class Dataset(Protocol):
 
     def combination(self, problem: Problem, dual: Dual) -> np.ndarray:
         """sum_i alpha_i s_i x_i, (p, K)."""
+        ...
+
+    def settled(self, problem: Problem, W: np.ndarray, distance: np.ndarray) -> np.ndarray:
+        """What is proven of alpha_i of the optimum, if that is within `distance`, (K,), of W:
+        (n, K) of 1 (at its upper bound), 0 (no support vector) and -1 (open)."""
         ...
 
     def hessian(self, problem: Problem, W: np.ndarray) -> np.ndarray:

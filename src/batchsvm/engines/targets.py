@@ -26,6 +26,10 @@ class HostTargets:
         return replace(self, k=1, column=k)
 
     @property
+    def has_offset(self) -> bool:
+        return self.offset is not None
+
+    @property
     def n(self) -> int:
         return self.y.shape[0]
 

@@ -34,7 +34,8 @@ class ClassCertificates(tuple[Certificate, ...]):
         return max(self, key=lambda certificate: certificate.relative_gap)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name not in Certificate.__dataclass_fields__:
+        numbers = {*Certificate.__dataclass_fields__, *vars(Certificate)}
+        if name.startswith("_") or name not in numbers - {"joined"}:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.worst, name)
 

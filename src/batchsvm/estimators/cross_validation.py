@@ -236,7 +236,7 @@ n_features_in_, feature_names_in_
         if short:
             warn_of_convergence(
                 f"{short} of {self.gaps_.size} points of the cross-validation stopped above tol ="
-                f" {options.tol:g}; the largest certified gap is {self.gaps_.max():.3g} of P(0)."
+                f" {options.tol:g}; the largest proven bound is {self.gaps_.max():.3g} of P."
                 f" To get closer, raise max_epochs (now {options.max_epochs:g}), use larger lams,"
                 " or scale the columns of X."
             )

@@ -29,6 +29,12 @@ HISTORY_FIELDS = (
 )  # fmt: skip
 
 
+UNPROVEN = (
+    "a bound that includes every rounding error: the file is older than that, its rounding error is"
+    " an estimate, and its tol was relative to P(0); certify the model anew to have one"
+)
+
+
 def write_model(model: Any, path: str | os.PathLike[str]) -> None:
     arrays = {"coef": _floats(model.coef), "intercept": _floats(model.intercept)}
     if model.alpha is not None:
@@ -53,6 +59,7 @@ def write_model(model: Any, path: str | os.PathLike[str]) -> None:
         "zero_based": model.zero_based,
         "feature_names": None if model.feature_names is None else list(model.feature_names),
         "history_fields": list(HISTORY_FIELDS),
+        "lacks": list(model.lacks),
     }
     container.write(path, header, arrays)
 
@@ -123,6 +130,7 @@ def _decode(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, 
         "zero_based": _decode_base(header.get("zero_based")),  # not in version 1
         "feature_names": _decode_names(header.get("feature_names"), d),
         "library_version": _word(header["library_version"]),
+        "lacks": _decode_lacks(header),
     }
 
 
@@ -213,9 +221,17 @@ def _decode_classes(entry: Any) -> np.ndarray | None:
 
 
 def _decode_certificate(entry: Any) -> Certificate:
+    if "rounding" in entry:  # before version 3, for primal and dual together
+        entry = entry | {"primal_rounding": 0.0, "dual_rounding": entry["rounding"]}
     values = {f.name: from_json(entry[f.name]) for f in fields(Certificate)}
     count = values.pop("support_vectors")
     return Certificate(**values, support_vectors=int(count))
+
+
+def _decode_lacks(header: dict[str, Any]) -> tuple[str, ...]:
+    if "lacks" in header:
+        return tuple(_word(entry) for entry in _list(header["lacks"]))
+    return (UNPROVEN,) if header["certificates"] else ()
 
 
 def _decode_fingerprint(entry: Any) -> Fingerprint:

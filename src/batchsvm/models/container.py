@@ -27,7 +27,7 @@ import numpy as np
 from batchsvm.files.atomic import replacing
 
 MAGIC = b"BATCHSVM"
-VERSION = 2
+VERSION = 3
 ALIGNMENT = 64
 CHECKSUM_BYTES = 32
 TYPES = ("<f8", "<f4", "<i8", "<i4")

@@ -66,6 +66,8 @@ class Model:
         The names of the columns, if they have any.
     trained_on : Fingerprint
     library_version : str
+    lacks : tuple of str
+        What a file of an older version does not hold.
     """
 
     coef: np.ndarray = field(repr=False)
@@ -87,6 +89,7 @@ class Model:
     zero_based: bool | None = None
     feature_names: tuple[str, ...] | None = field(default=None, repr=False)
     library_version: str = field(default_factory=library_version)
+    lacks: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def n_features(self) -> int:

@@ -10,11 +10,12 @@ import numpy as np
 
 from batchsvm.compiled import Kernel
 from batchsvm.core.certificate import (
+    ALPHAS,
     DUALS,
     LOSSES,
     MAGNITUDE,
     PULL,
-    SENSITIVITY,
+    SLACK,
     SUPPORT_VECTORS,
 )
 from batchsvm.core.vectors import CHUNK
@@ -61,30 +62,35 @@ def example_facts(examples, loss, start, stop):
 
 
 @Kernel
-def point_sums(dual, rows, start, alpha, w, out, responses):
+def point_sums(dual, rows, start, alpha, point, out, responses):
     """The sums over a block of rows that starts at `start`; alpha is that block's, and so are the
     responses that are returned."""
     examples, loss, lower, upper = dual.examples, dual.loss, dual.lower, dual.upper
     for begin in range(0, alpha.size, CHUNK):
-        losses, duals, magnitude, sensitivity, pull, support = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        losses, duals, slack, magnitude, pull, alphas, support = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for k in range(begin, min(begin + CHUNK, alpha.size)):
             i = start + k
             offset, length = examples[i].offset, np.sqrt(examples[i].norm2)
-            weight = abs(examples[i].signed_weight)
-            a = np.copysign(1.0, examples[i].signed_weight) * rows.dot(i, w) - offset
+            weight, size = abs(examples[i].signed_weight), abs(alpha[k])
+            a = np.copysign(1.0, examples[i].signed_weight) * rows.dot(i, point.w) - offset
             responses[k] = a
+            # A convex function over [a - e, a + e] exceeds its value at a by at most e times its
+            # steepest slope, which it has at an end.
+            e = point.per_length * length + point.relative * (abs(a) + abs(offset)) + point.constant
+            slope = max(abs(loss.subgradient(a - e)), abs(loss.subgradient(a + e)))
             relative = min(max(alpha[k] / weight, lower), upper) if weight > 0.0 else 0.0
-            value, linear = weight * loss.value(a), alpha[k] * offset
-            conjugate = weight * loss.conjugate(relative)
-            losses += value
+            linear, conjugate = alpha[k] * offset, weight * loss.conjugate(relative)
+            losses += weight * loss.value(a)
             duals += linear - conjugate
-            magnitude += value + abs(conjugate) + abs(linear)
-            sensitivity += weight * abs(loss.subgradient(a)) * length
-            pull += abs(alpha[k]) * length
+            slack += weight * e * slope
+            magnitude += abs(conjugate) + abs(linear)
+            pull += size * length
+            alphas += size
             support += alpha[k] != 0.0
         out[LOSSES] += losses
         out[DUALS] += duals
+        out[SLACK] += slack
         out[MAGNITUDE] += magnitude
-        out[SENSITIVITY] += sensitivity
         out[PULL] += pull
+        out[ALPHAS] += alphas
         out[SUPPORT_VECTORS] += support

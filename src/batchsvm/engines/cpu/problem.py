@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import fsum
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from batchsvm.core.vectors import CHUNK, norm
 from batchsvm.engines.cpu.column_slices import ColumnSlice
 from batchsvm.engines.cpu.passes import example_facts, point_sums
 from batchsvm.engines.cpu.rows import Biased, Rows, add_rows, densify, products, some_norms2
-from batchsvm.engines.cpu.structs import DualProblem
+from batchsvm.engines.cpu.structs import DualProblem, PrimalPoint
 from batchsvm.engines.host_problem import AlphaOf, HostProblem, OnResponses
 
 if TYPE_CHECKING:
@@ -55,8 +55,9 @@ class CpuProblem(HostProblem):
         if not max(norms2) < np.inf:
             self.data.refuse_infinite(self.examples["norm2"])
         longest = self.data.longest_row + (self.bias is not None)
+        depth = min(self.n, CHUNK + self.data.tuning.max_block_rows // CHUNK + len(losses))
         return Facts(
-            self.n, longest, np.array([self.total_weight]), np.array([fsum(losses)]),
+            self.n, longest, depth, np.array([self.total_weight]), np.array([sum(losses)]),
             np.array([max(weights)]), np.array([max(norms2)]),
         )  # fmt: skip
 
@@ -89,27 +90,28 @@ class CpuProblem(HostProblem):
         return out
 
     def sums(self, w: np.ndarray, alpha_of: AlphaOf, show: OnResponses | None = None) -> Sums:
+        size = norm(w)
+        point = PrimalPoint(w, *self.response_error(w, size))
         dual = self.as_struct()
 
         def block(start: int, stop: int) -> np.ndarray:
-            return self._block_sums(dual, (start, stop), w, alpha_of, show)
+            return self._block_sums(dual, (start, stop), point, alpha_of, show)
 
-        values = np.array(self.over_blocks(block)).sum(axis=0)
-        depth = CHUNK + self.data.tuning.max_block_rows // CHUNK
-        return Sums(values[:, np.newaxis], np.array([norm(w)]), self.facts, depth)
+        values = reduce(np.add, self.over_blocks(block))
+        return Sums(values[:, np.newaxis], np.array([size]), self.facts)
 
     def _block_sums(
         self,
         dual: DualProblem,
         block: tuple[int, int],
-        w: np.ndarray,
+        point: PrimalPoint,
         alpha_of: AlphaOf,
         show: OnResponses | None,
     ) -> np.ndarray:
         start, stop = block
         out, alpha = np.zeros(SUM_COUNT), np.ascontiguousarray(alpha_of(start, stop))
         responses = np.empty(stop - start)
-        point_sums(dual, self.rows, start, alpha, w, out, responses)
+        point_sums(dual, self.rows, start, alpha, point, out, responses)
         if show is not None:
             show(start, responses)
         return out
@@ -117,7 +119,7 @@ class CpuProblem(HostProblem):
     def compile(self, alpha_of: AlphaOf, show: OnResponses | None) -> None:
         """Have the passes compiled: pass over no rows at all."""
         w = np.zeros(self.d)
-        self._block_sums(self.as_struct(), (0, 0), w, alpha_of, show)
+        self._block_sums(self.as_struct(), (0, 0), PrimalPoint(w, 0.0, 0.0, 0.0), alpha_of, show)
         data, workers = self.data, self.data.pass_pool.size
         cut = self.d > data.tuning.max_exchanged_columns and workers > 1 and data.sliceable
         rows = self.column_slices(workers)[0] if cut else self.rows

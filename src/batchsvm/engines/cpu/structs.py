@@ -54,6 +54,15 @@ class Rule(NamedTuple):
     rounds: int
 
 
+class PrimalPoint(NamedTuple):
+    """w, and how wrong computed responses may be there (`core/rounding.py`)."""
+
+    w: np.ndarray
+    per_length: float
+    relative: float
+    constant: float
+
+
 class DualProblem(NamedTuple):
     """The dual problem as a kernel sees it; entry i of each array belongs to row i."""
 

@@ -57,7 +57,7 @@ class TrainerGroup:
         found = [t.sums(W[:, [k]], screen) for k, t in enumerate(self.trainers)]
         values = np.hstack([sums.values for sums in found])
         norms = np.concatenate([sums.norms for sums in found])
-        return Sums(values, norms, self.facts, found[0].depth)
+        return Sums(values, norms, self.facts)
 
     def combination(self) -> np.ndarray:
         return np.hstack([trainer.combination() for trainer in self.trainers])

@@ -9,6 +9,7 @@ import numpy as np
 
 from batchsvm.core.certificate import Sums
 from batchsvm.core.problem import Facts, Problem, relative
+from batchsvm.core.vectors import norm
 from batchsvm.engines.host_problem import AlphaOf, HostProblem, OnResponses
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class ReferenceProblem(HostProblem):
         self.facts = Facts(
             self.n,
             data.longest_row + (self.bias is not None),
+            SUMMATION_DEPTH,
             np.array([self.total_weight]),
             np.array([float(np.sum(weight * losses))]),
             np.array([float(weight.max())]),
@@ -62,17 +64,22 @@ class ReferenceProblem(HostProblem):
         a = self.responses(w)
         if show is not None:
             show(0, a)
+        size = norm(w)
+        error = self.response_error(w, size)
+        e = error.per_length * length + error.relative * (np.abs(a) + np.abs(offset))
+        e += error.constant
+        slope = np.maximum(np.abs(loss.subgradient(a - e)), np.abs(loss.subgradient(a + e)))
         value, linear = weight * loss.value(a), alpha * offset
         conjugate = weight * loss.conjugate(relative(loss, alpha, weight))
         values = np.array(
             [
                 np.sum(value),
                 np.sum(linear - conjugate),
-                np.sum(value + np.abs(conjugate) + np.abs(linear)),
-                np.sum(weight * np.abs(loss.subgradient(a)) * length),
+                np.sum(weight * e * slope),
+                np.sum(np.abs(conjugate) + np.abs(linear)),
                 np.sum(np.abs(alpha) * length),
+                np.sum(np.abs(alpha)),
                 np.count_nonzero(alpha),
             ]
         )
-        norm = np.array([np.linalg.norm(w)])
-        return Sums(values[:, np.newaxis], norm, self.facts, SUMMATION_DEPTH)
+        return Sums(values[:, np.newaxis], np.array([size]), self.facts)
