@@ -9,7 +9,7 @@ import pytest
 from exact import Case, Exact, exact, random_case
 
 import batchsvm
-from batchsvm import methods
+from batchsvm import losses, methods
 from batchsvm.core.certificate import Certificate
 
 PART = 500
@@ -129,3 +129,73 @@ def test_no_fit_is_wrong(seed):
 @pytest.mark.parametrize("seed", range(50))
 def test_no_fit_in_many_is_wrong(seed):
     prove_fits(100 + seed, 400)
+
+
+# Each of these was once certified with too small a rounding error, or not at all.
+
+
+def test_a_response_at_a_kink_counts():
+    case = Case(
+        "kink", np.array([[-20808.0, -5410, -2669, -7240]]), np.array([1.0]),
+        np.array([1.28126077807589, -3.1256300480082313, -1.2503745603865457, -0.8859897802219466]),
+        np.zeros(1), losses.Hinge(), 1e-12, None, None, None, inf,
+    )  # fmt: skip
+    certificate = certify(case)
+    assert Exact(case).primal(case.w) > exact(certificate.primal * 1.5)
+    prove(case, certificate)
+
+
+def test_a_w_of_alpha_that_cancels_to_nothing_proves_nothing():
+    X = np.array([[1e16, 1e16], [1, 0], [-1e16, -1e16]])
+    solution = batchsvm.fit(X, [1, 1, 1], lam=1e-6, initial=([0, 0], [1, 1, 1]), warn=False)
+    assert solution.status is batchsvm.Status.PRECISION
+    assert solution.certificate.bound > 1 / 3
+
+
+def test_epsilon_and_y_count():
+    certificate = batchsvm.certify(
+        [[1.0]], [1e16], [-1.0], [0.0], losses.EpsilonInsensitive(1e16), 1e-12
+    )
+    assert certificate.bound >= 1.0
+
+
+@pytest.mark.parametrize("b", range(20, 37))
+def test_a_small_alpha_of_the_logistic_loss(b):
+    alpha = 1 / (1 + np.exp(b))
+    certificate = batchsvm.certify([[1e-3]], [1], [0.0], [alpha], "logistic", 1.0, offset=b)
+    assert certificate.bound <= 1e-8 * certificate.primal
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+def test_a_projected_w_stays_in_its_ball(engine):
+    rng = np.random.default_rng(0)
+    for k in range(40):
+        X = rng.standard_normal((6, 3)) * 10.0 ** rng.uniform(0, 9)
+        X[3:] = -X[:3] * (1 + 1e-9 * rng.standard_normal((3, 1)))
+        y = rng.choice([-1.0, 1.0], 6)
+        radius, bias = float(10.0 ** rng.uniform(-3, 0)), 1e6 if k % 2 else None
+        solution = batchsvm.fit(
+            X, y, lam=1e-6, method=methods.Pegasos(radius=radius), batch_size=2, bias=bias,
+            max_epochs=30, warn=False, random_state=k, engine=engine,
+        )  # fmt: skip
+        case = Case("ball", X, y, solution.w, solution.alpha, losses.Hinge(), 1e-6, None, bias,
+                    None, radius)  # fmt: skip
+        prove(case, solution.certificate)
+        assert np.linalg.norm(solution.w) <= radius * (1 + 1e-14)
+
+
+def test_a_radius_bounds_what_rounding_can_do():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((50, 3)), rng.choice([-1.0, 1.0], 50)
+    method = methods.Pegasos(radius=0.1)
+    solution = batchsvm.fit(X, y, lam=1e-12, method=method, max_epochs=200, warn=False)
+    assert solution.certificate.rounding < 1e-12
+
+
+def test_a_stored_alpha_outside_of_the_exact_box_is_taken_to_its_nearest_point():
+    quantile, c = 0.3, np.array([7.0, 3.0, 5.0])
+    alpha = np.array([quantile * 7.0, (quantile - 1.0) * 3.0, quantile * 5.0])
+    case = Case("box", np.eye(3), np.array([1.0, -2.0, 5.0]), np.zeros(3), alpha,
+                losses.Quantile(quantile), 1e-3, c, None, None, inf)  # fmt: skip
+    assert any(a != exact(b) for a, b in zip(Exact(case).nearest(alpha), alpha, strict=True))
+    prove(case, certify(case))

@@ -1,0 +1,76 @@
+"""What the proof of a certificate relies on: how much functions and losses round."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+from exact import EXACT, exact, phi, phi_conjugate, random_loss
+
+from batchsvm.core import rounding
+from batchsvm.losses import LOSSES
+
+
+def ulps(computed, truth) -> float:
+    """How many units in the last place a number is off."""
+    spacing = float(np.spacing(np.abs(np.float64(truth))))
+    return float(abs(exact(computed) - truth) / exact(spacing))
+
+
+NEAR_ONE = 1 - np.logspace(-15, -1, 500)
+TINY_TO_ONE = np.logspace(-300, 0, 2000)
+FUNCTIONS = {
+    "exp": (np.exp, EXACT.exp, np.linspace(-740, 700, 4001)),
+    "log": (np.log, EXACT.log, np.append(np.logspace(-307, 300, 2000), NEAR_ONE)),
+    "log1p": (np.log1p, EXACT.log1p, np.append(TINY_TO_ONE, -TINY_TO_ONE[:-1])),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_exp_log_and_log1p_are_within_three_units(name, compiled):
+    function, truth, points = FUNCTIONS[name]
+    found = function(points)
+    if compiled:
+        one = numba.njit(lambda x: function(x))
+        found = np.array([one(x) for x in points])
+    with EXACT.workprec(200):
+        assert max(ulps(f, truth(exact(x))) for f, x in zip(found, points, strict=True)) <= 3.0
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_round_no_more_than_the_proof_allows(name):
+    rng = np.random.default_rng(0)
+    unit = rounding.UNIT
+    for loss in [LOSSES[name](), *(random_loss_of(name, rng) for _ in range(4))]:
+        scale = getattr(loss, "scale", 1.0)
+        places = [np.nextafter(p, p + np.arange(-1.0, 2.0)) for p in kinks(loss)]
+        sizes = 10.0 ** rng.uniform(-20, 20, 200)
+        responses = np.concatenate([[0.0], *places, rng.standard_normal(200) * sizes])
+        for a, value in zip(responses, loss.value(responses), strict=True):
+            truth = phi(loss, exact(a))
+            assert abs(exact(value) - truth) <= rounding.VALUE_ROUNDINGS * unit * truth + 1e-300, (
+                loss,
+                a,
+            )
+        upper = min(loss.upper, 1e6)
+        small = 10.0 ** rng.uniform(-40, 0, 100)
+        alphas = np.concatenate([
+            [loss.lower, upper, 0.0], rng.uniform(loss.lower, upper, 200), upper * small,
+            upper * (1 - small),
+        ])  # fmt: skip
+        for alpha, found in zip(alphas, loss.conjugate(alphas), strict=True):
+            truth = phi_conjugate(loss, exact(alpha))
+            allowed = rounding.CONJUGATE_ROUNDINGS * unit * (abs(truth) + scale * abs(alpha))
+            assert abs(exact(found) - truth) <= allowed, (loss, alpha)
+
+
+def random_loss_of(name, rng):
+    while True:
+        loss = random_loss(rng)
+        if type(loss) is LOSSES[name]:
+            return loss
+
+
+def kinks(loss):
+    return [float(getattr(loss, field, 0.0)) * sign for field in loss._fields for sign in (-1, 1)]
