@@ -206,6 +206,8 @@ def _entries(rng: np.random.Generator, kind: str, n: int, d: int) -> np.ndarray:
         X *= 10.0 ** rng.uniform(-150, 149)
     elif kind == "row scales":
         X *= 10.0 ** rng.uniform(-8, 8, (n, 1))
+    elif kind == "kink":
+        X *= 10.0 ** rng.uniform(0, 6)
     elif kind == "column scales":
         X *= 10.0 ** rng.uniform(-8, 8, (1, d))
     elif kind == "subnormal":
@@ -254,6 +256,8 @@ def random_case(rng: np.random.Generator) -> Case:
     share = rng.uniform(lower, upper, n)
     ends = np.choose(rng.integers(0, 3, n), [np.full(n, lower), np.full(n, upper), np.zeros(n)])
     share = np.where(rng.random(n) < 0.4, ends, share)
+    if kind == "cancelling" and rng.random() < 0.7:  # in w(alpha) too
+        share[n - n // 2 :], y[n - n // 2 :] = share[: n // 2], y[: n // 2]
     if isinstance(loss, Logistic) and rng.random() < 0.3:
         share = 10.0 ** rng.uniform(-30, 0, n)
     return Case(kind, X, y, w, share * c, loss, lam, weights, bias, offset, radius)
@@ -273,10 +277,12 @@ def _point(
         i = int(rng.integers(len(y)))
         row = np.append(X[i], bias) if bias is not None else X[i]
         sign, offset = (1.0, y[i]) if loss.task == "regression" else (y[i], 0.0)
-        now = sign * float(row @ w)
-        if now:
-            w *= (kink_of(loss, rng) + offset) / now
-            w[-1] += np.spacing(w[-1]) * rng.integers(-2, 3)
+        target = sign * (kink_of(loss, rng) + offset)
+        if row[-1] and rng.random() < 0.7:  # by cancellation, whose rounding is large
+            w[-1] = (target - float(row[:-1] @ w[:-1])) / row[-1]
+        elif row @ w:
+            w *= target / float(row @ w)
+        w[-1] += np.spacing(w[-1]) * rng.integers(-2, 3)
     elif kind == "scales":  # such that responses are of the size of the kinks, most often
         size = float(np.abs(X).max()) or 1.0
         w = np.clip(w / size, -1e150, 1e150) if rng.random() < 0.8 else w
