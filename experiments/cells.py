@@ -61,7 +61,7 @@ VARIANTS: dict[str, dict[str, object]] = {
 
 
 @functools.cache
-def sigma2(name: str, how: str = "auto") -> batchsvm.spectral.Sigma2:
+def sigma2(name: str, how: str = "auto") -> batchsvm.core.spectral.Sigma2:
     """sigma^2 of the rows scaled to unit norm, once for each process."""
     return batchsvm.sigma2(load(name).X, how)
 

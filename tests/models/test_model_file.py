@@ -20,12 +20,14 @@ from sklearn.svm import LinearSVC
 
 import batchsvm
 from batchsvm import BatchSVC, BatchSVR, ModelFileError
+from batchsvm.core.certificate import Certificate
+from batchsvm.displays.report import make_report
 from batchsvm.losses import LOSSES
 from batchsvm.methods import Aggressive, Pegasos
 from batchsvm.models import container
 from batchsvm.models.codec import HISTORY_FIELDS
 from batchsvm.models.fingerprint import fingerprint
-from batchsvm.models.fitting import certify_model, fit_model
+from batchsvm.models.fitting import certify_model, fit_model, is_within
 from batchsvm.models.model import model_of_solution
 from helpers import toy
 
@@ -311,3 +313,36 @@ def test_our_estimators_are_saved_with_what_certifies_them(tmp_path, iris, diabe
         certify_model(model, X[two], y[two])
     with pytest.raises(NotFittedError):
         BatchSVC().save(tmp_path / "model")
+
+
+def test_a_file_of_version_2_loads_and_says_what_it_lacks(tmp_path):
+    X, y = toy("hinge")
+    model = model_of_solution(batchsvm.fit(X, y, lam=0.1, random_state=0), y)
+    path = tmp_path / "model"
+    model.save(path)
+    assert batchsvm.load(path).lacks == ()
+    header, arrays = container.read(path)
+    certificate = header["certificates"][0]
+    rounding = certificate.pop("primal_rounding") + certificate.pop("dual_rounding")
+    header["certificates"] = [
+        certificate | {"gap": 1e-4, "relative_gap": 1e-4, "rounding": rounding}
+    ]
+    del header["lacks"]
+    container.write(path, header, arrays)
+    old = batchsvm.load(path)
+    assert old.certificates[0].rounding == pytest.approx(model.certificates[0].rounding)
+    [words] = old.lacks
+    assert "certify the model anew" in words
+    old.save(path)  # which makes nothing of it a proof
+    assert batchsvm.load(path).lacks == old.lacks
+    assert "Not in this file: a bound" in make_report(old, {"rows": 60, "columns": 6})
+
+
+def test_an_objective_next_to_nothing_is_judged_by_its_floor():
+    X = np.random.default_rng(0).standard_normal((40, 3))
+    y = X @ np.array([1.0, -1.0, 0.5])
+    model, _ = fit_model(X, y, "huber", lam=1e-3, random_state=0)
+    tiny = [Certificate(1e-12, 0.0, 0.0, 0.0, 1)]
+    assert tiny[0].relative_gap == pytest.approx(1.0)
+    assert is_within(model, X, y, tiny, 1e-2)
+    assert not is_within(model, X, y, tiny, 1e-7)

@@ -21,6 +21,12 @@ def constant_value(data: Dataset, problem: Problem, b: float) -> float:
     return float(sums.losses[0]) / float(sums.weights[0])
 
 
+def primal_at_zero(data: Dataset, problem: Problem, has_intercept: bool) -> float:
+    """P0 of one problem: P at w = 0, with the best constant where there is an intercept."""
+    b = best_constant(data, problem) if has_intercept else 0.0
+    return constant_value(data, problem, b)
+
+
 def best_constant(data: Dataset, problem: Problem) -> float:
     """A b near the minimum of P(0, b): good enough to start from, and as a scale.  If a constant
     fits all targets, it does."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from batchsvm.core.best_constant import best_constant, constant_value
+from batchsvm.core.best_constant import primal_at_zero
 from batchsvm.core.certificate import Certificate, assemble, certify_point, certify_zero
 from batchsvm.core.options import FitOptions
 from batchsvm.core.parallel import StopFlag
@@ -199,9 +199,8 @@ class Loop:
         tol, best = self.options.tol, self.best[k]
         primal = primal if best is None else min(primal, best.primal)
         if primal < tol * self._at_zero[k] and not self._has_best_constant[k]:
-            own = self.problem.only(k)
-            b = best_constant(self.data, own)
-            self._at_zero[k] = min(self._at_zero[k], constant_value(self.data, own, b))
+            found = primal_at_zero(self.data, self.problem.only(k), has_intercept=True)
+            self._at_zero[k] = min(self._at_zero[k], found)
             self._has_best_constant[k] = True
         return tol * max(primal, tol * self._at_zero[k])
 

@@ -7,6 +7,7 @@ problem solved.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 from typing import Any
 
@@ -15,11 +16,12 @@ import scipy.sparse as sp
 
 from batchsvm.api import fit_many
 from batchsvm.core import checks, data_checks
+from batchsvm.core.best_constant import primal_at_zero
 from batchsvm.core.certificate import Certificate, certify_point
 from batchsvm.core.one_vs_rest import encode
-from batchsvm.core.problem import make_problem
+from batchsvm.core.problem import Problem, make_problem
 from batchsvm.core.solution import Solutions
-from batchsvm.engines import placed
+from batchsvm.engines import Dataset, placed
 from batchsvm.losses import Loss
 from batchsvm.models.fingerprint import fingerprint
 from batchsvm.models.model import Model, model_of_solutions
@@ -77,18 +79,40 @@ def certify_model(
     ]
     if shape:
         raise ValueError(f"this is not the data the model was trained on: {' and '.join(shape)}")
-    scaling = model.intercept_scaling
-    radius = float(model.method_parameters.get("radius", inf))
     W = model.coef.T
-    if scaling:
-        W = np.vstack([W, model.intercept / scaling])
+    if model.intercept_scaling:
+        W = np.vstack([W, model.intercept / model.intercept_scaling])
     with placed(X, n_jobs=n_jobs) as data:
-        weights = data_checks.read_weights(sample_weight, data.n)
-        if model.classes is None:
-            target, _ = data_checks.read_targets(y, data.n, model.loss)
-            targets = data.targets(target, weights)
-        else:
-            targets = encode(np.asarray(y), model.classes).targets(data, weights)
-        problem = make_problem(targets, model.loss, model.lam, scaling or None, radius=radius)
+        problem = _problem_of(model, data, y, sample_weight)
         dual = data.dual(problem, model.alpha.T)
         return list(certify_point(data, problem, W, dual))
+
+
+def is_within(
+    model: Model, X: Any, y: Any, certificates: Sequence[Certificate], tol: float
+) -> bool:
+    """Whether each of the model's certificates is within tol, as a fit would judge it."""
+    short = [k for k, found in enumerate(certificates) if not found.relative_gap <= tol]
+    if not short:
+        return True
+    with placed(X) as data:  # within tol^2 P0, where the objective is next to nothing?
+        problem = _problem_of(model, data, y)
+        return all(
+            certificates[k].bound
+            <= tol**2 * primal_at_zero(data, problem.only(k), bool(model.intercept_scaling))
+            for k in short
+        )
+
+
+def _problem_of(model: Model, data: Dataset, y: Any, sample_weight: Any = None) -> Problem:
+    """The problems that a model was trained on."""
+    assert model.loss is not None
+    weights = data_checks.read_weights(sample_weight, data.n)
+    if model.classes is None:
+        target, _ = data_checks.read_targets(y, data.n, model.loss)
+        targets = data.targets(target, weights)
+    else:
+        targets = encode(np.asarray(y), model.classes).targets(data, weights)
+    radius = float(model.method_parameters.get("radius", inf))
+    bias = model.intercept_scaling or None
+    return make_problem(targets, model.loss, model.lam, bias, radius=radius)
