@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from batchsvm.files.atomic import replacing
 from batchsvm.files.errors import DataFileError
+from batchsvm.files.sparse import check_sparse
 
 MOST_DENSE_BYTES = 1 << 33
 # What NumPy, zipfile and SciPy raise for files that are damaged or not theirs.
@@ -97,8 +98,11 @@ def _words(error: BaseException) -> str:
 def _checked(path: Path, X: Any) -> Any:
     if sp.issparse(X):
         try:
+            if X.ndim == 2:
+                check_sparse(X)
+                _refuse_hollow(X)
             X = sp.csr_array(X)
-            X.check_format(full_check=True)
+            check_sparse(X)
         except DAMAGED as error:
             raise DataFileError(path, f"its matrix is damaged ({_words(error)})") from None
     if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
@@ -108,6 +112,15 @@ def _checked(path: Path, X: Any) -> Any:
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
     return X
+
+
+def _refuse_hollow(X: Any) -> None:
+    """Refuse a matrix that CSR has to make room for, far beyond what the file holds."""
+    size = 8 * (X.shape[0] + 1)
+    if X.format != "csr" and size > MOST_DENSE_BYTES:
+        raise ValueError(
+            f"its {X.shape[0]:,} rows would take {size / 2**30:,.0f} GiB before their entries"
+        )
 
 
 def _checked_labels(path: Path, y: np.ndarray | None) -> np.ndarray | None:

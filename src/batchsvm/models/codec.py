@@ -93,7 +93,7 @@ def _decode(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, 
     name = _word(header["loss"]["name"])
     lam = None if header["lam"] is None else from_json(header["lam"])
     if lam is not None:
-        checks.number("lam", lam, checks.POSITIVE, 0.0)
+        checks.read_lam("lam", lam)
     scaling = from_json(header["intercept_scaling"])
     if not 0 <= scaling < np.inf:
         raise ValueError(f"intercept_scaling is {scaling!r}")

@@ -40,7 +40,8 @@ def fit_model(
     >>> len(model.certificates)
     3
     """
-    X, y = X if sp.issparse(X) else np.asarray(X), np.asarray(y)
+    data_checks.refuse_masked("X", X)
+    X, y = X if sp.issparse(X) else np.asarray(X), data_checks.as_labels("y", y)
     if intercept_scaling:
         checks.number("intercept_scaling", intercept_scaling, "0 or a positive number", 0.0)
     intercept: dict[str, Any] = (
@@ -88,7 +89,7 @@ def certify_model(
             target, _ = data_checks.read_targets(y, data.n, model.loss)
             targets = data.targets(target, weights)
         else:
-            targets = encode(np.asarray(y), model.classes).targets(data, weights)
+            targets = encode(data_checks.as_labels("y", y), model.classes).targets(data, weights)
         problem = make_problem(targets, model.loss, model.lam, scaling or None, radius=radius)
         dual = data.dual(problem, model.alpha.T)
         return list(certify_point(data, problem, W, dual))
