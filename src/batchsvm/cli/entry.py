@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -65,13 +66,24 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
     warnings.showwarning = _show_warning
     try:
+        status = _run(arguments)
+    except BrokenPipeError:  # stderr is closed too: there is nobody left to tell
+        _silence(sys.stderr)
+        status = ERROR
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _run(arguments: list[str] | None) -> Any:
+    """The exit status; what went wrong is said."""
+    try:
         status = commands.main(arguments, prog_name="batchsvm", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None: `>&-` has closed it
+            sys.stdout.flush()
     except (KeyboardInterrupt, click.Abort):
         _say("interrupted")
         status = INTERRUPTED
     except BrokenPipeError:  # `batchsvm ... | head` has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence(sys.stdout)
         status = 0
     except NO_ARGUMENTS as error:  # its message is the help, whose lines are its own
         error.show()
@@ -82,9 +94,27 @@ def main(arguments: list[str] | None = None) -> None:
         status = _fail(f"not enough memory: {error}" if str(error) else "not enough memory")
     except OSError as error:
         status = _fail(_about_file(error))
+        if not _takes_text(sys.stdout):
+            _silence(sys.stdout)
     except (ValueError, TypeError, ModuleNotFoundError, ArithmeticError) as error:
         status = _fail(str(error) if hasattr(error, "path") else in_options(str(error)))
-    sys.exit(status if isinstance(status, int) else 0)
+    return status
+
+
+def _takes_text(stream: Any) -> bool:
+    """Whether what was printed can still be brought out: a full disk does not take it."""
+    try:
+        if stream is not None:
+            stream.flush()
+    except OSError:
+        return False
+    return True
+
+
+def _silence(stream: Any) -> None:
+    """Send what a stream still holds to nowhere, or Python would complain of it at its end."""
+    with contextlib.suppress(OSError, ValueError):  # closed, or not one of the system's files
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _usage(error: click.ClickException) -> str:
@@ -105,6 +135,8 @@ def _one_line(text: Any) -> str:
 
 
 def _say(text: str) -> None:
+    if sys.stderr is None:  # `2>&-` has closed it
+        return
     print(f"batchsvm: {_one_line(text)}", file=sys.stderr, flush=True)
 
 
