@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -30,8 +31,35 @@ ERROR, INTERRUPTED = 2, 130
 NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
+class _Interrupted(Exception):
+    """Ctrl-C, which click would answer with an empty line."""
+
+
+class _ReaderGone(Exception):
+    """A pipe that nobody reads any more, for which click would exit with status 1."""
+
+
+@contextlib.contextmanager
+def _before_click() -> Iterator[None]:
+    """Answer two errors before click does."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise _Interrupted from None
+    except BrokenPipeError:
+        raise _ReaderGone from None
+
+
 class Commands(click.Group):
     """The commands in the order in which they are used."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _before_click():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _before_click():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -79,10 +107,10 @@ def _run(arguments: list[str] | None) -> Any:
         status = commands.main(arguments, prog_name="batchsvm", standalone_mode=False)
         if sys.stdout is not None:  # None: `>&-` has closed it
             sys.stdout.flush()
-    except (KeyboardInterrupt, click.Abort):
+    except (_Interrupted, KeyboardInterrupt, click.Abort):
         _say("interrupted")
         status = INTERRUPTED
-    except BrokenPipeError:  # `batchsvm ... | head` has read enough
+    except (_ReaderGone, BrokenPipeError):  # `batchsvm ... | head` has read enough
         _silence(sys.stdout)
         status = 0
     except NO_ARGUMENTS as error:  # its message is the help, whose lines are its own

@@ -51,12 +51,13 @@ def replacing(path: str | os.PathLike[str], text: bool = False) -> Iterator[IO[A
     _remove_stale(path)
     handle, name = _new_file(path)
     try:
-        with open(handle, "w" if text else "wb", encoding="utf-8" if text else None) as sink:
-            yield sink
-            sink.flush()
-            os.fsync(sink.fileno())
+        with _locked(handle):
+            with open(handle, "w" if text else "wb", encoding="utf-8" if text else None) as sink:
+                yield sink
+                sink.flush()
+                os.fsync(sink.fileno())
             os.chmod(name, _mode_for(path))
-            os.replace(name, path)  # while it is locked, so that nobody takes it for stale
+            os.replace(name, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
@@ -129,6 +130,19 @@ def _new_file(path: Path) -> tuple[int, str]:
         if os.fstat(handle).st_nlink:
             return handle, name
         os.close(handle)  # another writer took it for stale before it was locked
+
+
+@contextlib.contextmanager
+def _locked(handle: int) -> Iterator[None]:
+    """Keep the lock of a file until it has its name, so that nobody takes it for stale before."""
+    if fcntl is None:
+        yield
+        return
+    lock = os.dup(handle)
+    try:
+        yield
+    finally:
+        os.close(lock)
 
 
 def _remove_stale(path: Path) -> None:
