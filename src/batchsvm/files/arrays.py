@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import struct
 import tokenize
 import zipfile
@@ -33,10 +34,12 @@ def read_npz(path: Path) -> tuple[Any, np.ndarray | None]:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             if not hasattr(file, "files"):
                 raise ValueError("it is a single array")
+            _refuse_bombs(file)
             y = file["y"] if "y" in file.files else None
             if "X" in file.files:
                 X: Any = file["X"]
             elif "format" in file.files:
+                _refuse_broken_indices(file)
                 raw.seek(0)
                 X = sp.load_npz(raw)
             else:
@@ -78,6 +81,31 @@ def read_labels(path: Path) -> np.ndarray:
         return np.array([float(word) for word in words])
     except ValueError:
         return np.array(words)
+
+
+def _refuse_bombs(file: Any) -> None:
+    """Refuse an archive that is larger than this machine's memory once it is unpacked."""
+    size = sum(entry.file_size for entry in file.zip.infolist())
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if size > memory:
+        raise ValueError(
+            f"it holds {size / 2**30:,.0f} GiB, and this machine has {memory / 2**30:,.0f} GiB"
+        )
+
+
+def _refuse_broken_indices(file: Any) -> None:
+    """Refuse indices that are no integers: SciPy would cut off their fractions."""
+    for name in ("indices", "indptr", "row", "col", "offsets", "coords"):
+        if name not in file.files:
+            continue
+        with file.zip.open(f"{name}.npy") as entry:
+            version = np.lib.format.read_magic(entry)
+            is_old = version == (1, 0)
+            formats = np.lib.format
+            header = formats.read_array_header_1_0 if is_old else formats.read_array_header_2_0
+            kind = header(entry)[2]
+        if kind.kind not in "iu":
+            raise ValueError(f"its {name} must be integers, not {kind}")
 
 
 def _load_npy(path: Path) -> np.ndarray:
