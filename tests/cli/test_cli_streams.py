@@ -24,7 +24,9 @@ def folder(tmp_path):
 
 def shell(folder, line):
     """A line of bash in which `batchsvm` is the command."""
-    prefix = f"batchsvm() {{ '{sys.executable}' -c 'from batchsvm.cli import main; main()' \"$@\"; }}; "
+    prefix = (
+        f"batchsvm() {{ '{sys.executable}' -c 'from batchsvm.cli import main; main()' \"$@\"; }}; "
+    )
     return subprocess.run(
         ["bash", "-c", prefix + line], cwd=folder, capture_output=True, text=True, timeout=120
     )

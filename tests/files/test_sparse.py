@@ -15,9 +15,9 @@ from batchsvm.models.fitting import certify_model, fit_model
 from helpers import placed, refused
 
 RNG = np.random.default_rng(0)
-GOOD = sp.random_array((12, 6), density=0.5, rng=np.random.default_rng(1), format="csr") + sp.eye_array(
-    12, 6
-)
+GOOD = sp.random_array(
+    (12, 6), density=0.5, rng=np.random.default_rng(1), format="csr"
+) + sp.eye_array(12, 6)
 GOOD = sp.csr_array(GOOD)
 Y = np.where(np.arange(12) % 2, 1, -1)
 
@@ -147,9 +147,7 @@ ENTRANCES = {
     "BatchSVCCV.fit": lambda X: BatchSVCCV([0.1], cv=2).fit(X, Y),
     "BatchSVC.partial_fit": lambda X: BatchSVC().partial_fit(X, Y, classes=[-1, 1]),
     "BatchSVC.predict": lambda X: BatchSVC(lam=0.1).fit(GOOD, Y).predict(X),
-    "BatchSVC.predict on 2 threads": lambda X: BatchSVC(lam=0.1, n_jobs=2)
-    .fit(GOOD, Y)
-    .predict(X),
+    "BatchSVC.predict on 2 threads": lambda X: BatchSVC(lam=0.1, n_jobs=2).fit(GOOD, Y).predict(X),
     "BatchSVR.predict": lambda X: BatchSVR(lam=0.1).fit(GOOD, Y.astype(float)).predict(X),
 }
 SHORT = [("csr", "data too short"), ("csr", "indptr from 2 on"), ("csr", "indptr below zero"),
@@ -236,7 +234,9 @@ def saved(path, X):
     np.savez(path, format=X.format.encode(), shape=X.shape, data=X.data, y=Y, **parts)
 
 
-IN_FILES = [(kind, name) for kind, name in BROKEN if kind not in ("lil", "dia") and "list" not in name]
+IN_FILES = [
+    (kind, name) for kind, name in BROKEN if kind not in ("lil", "dia") and "list" not in name
+]
 
 
 @pytest.mark.parametrize(("kind", "name"), IN_FILES)

@@ -36,11 +36,9 @@ def as_matrix(X: Any) -> Any:
     except ValueError as error:
         raise ValueError(f"X must be a two-dimensional array or sparse matrix: {error}") from None
     if values.dtype not in (np.float32, np.float64):
-        if values.dtype.kind not in "biufO":
-            raise ValueError(f"X must hold real numbers, not {values.dtype}")
+        given, values = values.dtype, _as_float64("X", "must hold real numbers", values)
         if not converted:
-            tell_conversion("X", values.dtype, np.dtype(np.float64))
-        values = _as_float64("X", "must hold real numbers", values)
+            tell_conversion("X", given, values.dtype)
     if values.ndim != 2:
         raise ValueError(f"X must have two dimensions, not shape {values.shape}")
     _refuse_empty(values.shape)

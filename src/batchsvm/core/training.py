@@ -51,7 +51,8 @@ def train(
     if not checks.is_word(options.batch_size, "auto"):
         words = f"'auto' or an integer from 1 to n = {data.n}"
         checks.whole("batch_size", options.batch_size, 1, data.n, words)
-    trainer = data.trainer(problem)
+    with np.errstate(over="ignore"):  # of losses at w = 0, refused in the next line
+        trainer = data.trainer(problem)
     data_checks.refuse_infinite_loss(float(trainer.facts.losses_at_zero.max()))
     dual = None if start.alpha is None else data.dual(problem, start.alpha)
     work = workload_of(data, problem)

@@ -42,5 +42,7 @@ def placed(
             f"engine must be 'auto' for placed data, which have theirs, not {checks.shown(engine)}"
         )
     if n_jobs is not None:
-        raise ValueError(f"n_jobs must be None for placed data, which have theirs, not {checks.shown(n_jobs)}")
+        raise ValueError(
+            f"n_jobs must be None for placed data, which have theirs, not {checks.shown(n_jobs)}"
+        )
     yield X

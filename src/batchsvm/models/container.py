@@ -104,7 +104,9 @@ def decode(
     entries = header.pop("arrays")
     for name in entries:
         if not known(name):
-            raise ModelFileError(path, f"its header lists an array {_shown(name)}, which no model has")
+            raise ModelFileError(
+                path, f"its header lists an array {_shown(name)}, which no model has"
+            )
     start, size = _aligned(16 + length), len(body)
     places = {name: _place(start, size, name, entry, path) for name, entry in entries.items()}
     _refuse_overlaps(places, path)
