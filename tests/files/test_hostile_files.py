@@ -82,7 +82,7 @@ def test_arrays_that_share_bytes_are_refused(tmp_path, parts):
         entries["intercept"]["offset"] = entries["coef"]["offset"]
 
     path = written(tmp_path / "m", *parts, overlap)
-    with pytest.raises(ModelFileError, match="its arrays '.*' and '.*' share bytes"):
+    with pytest.raises(ModelFileError, match=r"its arrays '.*' and '.*' share bytes"):
         batchsvm.load(path)
 
 
@@ -178,7 +178,7 @@ def test_indices_from_two_to_the_31_on(tmp_path, index, zero_based):
 def test_larger_indices_are_refused(tmp_path, index):
     (tmp_path / "x.svm").write_text(f"1 1:1\n1 1:1 {index}:2\n-1 2:1\n")
     with pytest.raises(
-        DataFileError, match="x.svm:2: the index must be at most 999999999999999999"
+        DataFileError, match=r"x.svm:2: the index must be at most 999999999999999999"
     ):
         read(tmp_path / "x.svm")
 
@@ -223,7 +223,7 @@ def test_the_line_of_a_fault_in_a_fifo(tmp_path):
     threading.Thread(
         target=lambda: (tmp_path / "x.svm").write_text("1 1:1\n-1 2:1\n1 a:1\n"), daemon=True
     ).start()
-    with pytest.raises(DataFileError, match="x.svm:3: a feature must look like"):
+    with pytest.raises(DataFileError, match=r"x.svm:3: a feature must look like"):
         read(tmp_path / "x.svm")
 
 
@@ -235,7 +235,7 @@ def test_an_archive_larger_than_the_memory_is_refused(tmp_path, monkeypatch):
     assert (tmp_path / "x.npz").stat().st_size < 100_000
     pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2000}
     monkeypatch.setattr(arrays.os, "sysconf", pages.__getitem__)
-    with pytest.raises(DataFileError, match="it holds .* GiB, and this machine has"):
+    with pytest.raises(DataFileError, match=r"it holds .* GiB, and this machine has"):
         read(tmp_path / "x.npz")
 
 

@@ -104,10 +104,15 @@ def test_nothing_is_sent_if_the_block_fails(tmp_path):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     handle = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        with pytest.raises(RuntimeError, match="half"), replacing(fifo) as sink:
+
+    def fail():
+        with replacing(fifo) as sink:
             sink.write(b"half of it")
             raise RuntimeError("half")
+
+    try:
+        with pytest.raises(RuntimeError, match="half"):
+            fail()
         assert os.read(handle, 100) == b""
     finally:
         os.close(handle)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -170,7 +172,7 @@ def test_every_entrance_refuses_it(entrance, kind, name):
 def test_every_entrance_refuses_every_fault(entrance):
     for kind, name in BROKEN:
         for wide in (False, True):
-            with pytest.raises(ValueError, match="X must be a valid [A-Z]+ matrix, but its "):
+            with pytest.raises(ValueError, match=r"X must be a valid [A-Z]+ matrix, but its "):
                 ENTRANCES[entrance](broken(kind, name, wide))
 
 
@@ -213,7 +215,7 @@ def test_the_compiled_pass_reads_nothing_outside(kind):
             and (np.diff(starts.astype(np.int64)) >= 0).all()
             and starts[-1] <= indices.size
         )
-        rows = [indices[a:b] for a, b in zip(starts[:-1], starts[1:], strict=True)] if good else []
+        rows = [indices[a:b] for a, b in pairwise(starts)] if good else []
         inside = good and all(((r >= 0) & (r < 5)).all() for r in rows)
         increasing = inside and all((np.diff(r) > 0).all() for r in rows)
         distinct = inside and all(np.unique(r).size == r.size for r in rows)

@@ -79,13 +79,13 @@ def number(parameter: str, value: Any, words: str, low: float, high: float = np.
 
 
 def _as_float(value: Any) -> float | None:
-    """The number, infinite if it is an integer or a fraction beyond float64; None if it is none."""
+    """The number, infinite if an integer or a fraction is beyond float64; None if it is none."""
     if not isinstance(value, Real) or isinstance(value, bool):
         return None
     try:
         return float(value)
     except OverflowError:
-        return np.inf if value > 0 else -np.inf
+        return np.inf  # or minus infinity: neither is allowed anywhere
 
 
 def read_lam(parameter: str, value: Any) -> float:

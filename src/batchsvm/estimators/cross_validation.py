@@ -6,7 +6,7 @@ import copy
 import inspect
 from collections.abc import Iterator
 from numbers import Number
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from sklearn.metrics import get_scorer
@@ -278,7 +278,7 @@ def _judge(model: Any, scorer: Any, X: Any, y: Any, weights: Any) -> float:
         parameters = inspect.signature(scorer).parameters.values()
         if any(p.name == "sample_weight" or p.kind is p.VAR_KEYWORD for p in parameters):
             counts = {"sample_weight": weights}
-    score = scorer(model, X, y, **counts)
+    score: Any = scorer(model, X, y, **counts)
     if np.ndim(score) or not isinstance(score, Number | np.bool_) or isinstance(score, complex):
         raise ValueError(f"scoring must give a number, not {checks.shown(score)}")
-    return score
+    return cast(float, score)

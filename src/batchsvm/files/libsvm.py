@@ -198,7 +198,7 @@ def _parse_block(block: bytes, low: int, high: int, width: type = np.int32) -> P
     n, m = int(state[_ROWS]), int(state[_ENTRIES])
     filled = labels[:n], indptr[: n + 1], indices[:m], values[:m]
     if n < rows // 2:  # blank lines and comments: the room for them is given back
-        filled = tuple(array.copy() for array in filled)  # type: ignore[assignment]
+        filled = tuple(array.copy() for array in filled)
     return Part(*filled, int(state[_LOWEST]), int(state[_HIGHEST]), rows - 1)
 
 
