@@ -44,7 +44,9 @@ def read_npz(path: Path) -> tuple[Any, np.ndarray | None]:
                 X = sp.load_npz(raw)
             else:
                 raise ValueError("it holds neither a sparse matrix nor an array X")
-    except DAMAGED as error:
+    except (*DAMAGED, OSError) as error:
+        if isinstance(error, OSError) and error.filename:  # it cannot be opened, and says why
+            raise
         raise DataFileError(path, f"is not a readable .npz file ({_words(error)})") from None
     return _checked(path, X), _checked_labels(path, y)
 
@@ -114,7 +116,9 @@ def _load_npy(path: Path) -> np.ndarray:
             array = np.load(raw, allow_pickle=False)
         if not isinstance(array, np.ndarray):
             raise ValueError("it is an archive")
-    except DAMAGED as error:
+    except (*DAMAGED, OSError) as error:
+        if isinstance(error, OSError) and error.filename:
+            raise
         raise DataFileError(path, f"is not a readable .npy file ({_words(error)})") from None
     return array
 
