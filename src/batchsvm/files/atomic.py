@@ -58,10 +58,19 @@ def replacing(path: str | os.PathLike[str], text: bool = False) -> Iterator[IO[A
                 os.fsync(sink.fileno())
             os.chmod(name, _mode_for(path))
             os.replace(name, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
+        if isinstance(error, OSError) and not error.filename:  # a full disk does not say which file
+            raise _about(path, error) from None
         raise
+
+
+def _about(path: str | os.PathLike[str], error: OSError) -> OSError:
+    """The error in words that begin with the file."""
+    words = error.strerror or str(error)
+    file = os.fspath(path)
+    return OSError(words if words.startswith(file) else f"{file}: {words}")
 
 
 def _is_special(path: str | os.PathLike[str]) -> bool:
@@ -91,7 +100,7 @@ def _sending(path: str | os.PathLike[str], text: bool) -> Iterator[IO[Any]]:
                 else:
                     shutil.copyfileobj(sink, target)
         except OSError as error:  # it names the file; a closed reader is no success here
-            raise OSError(f"{os.fspath(path)}: {error.strerror or error}") from None
+            raise _about(path, error) from None
 
 
 @contextlib.contextmanager
