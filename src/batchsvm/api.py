@@ -174,7 +174,7 @@ def fit(
     True
     """
     loss = checks.read_loss(loss)
-    lam = checks.number("lam", lam, checks.POSITIVE, 0.0)
+    lam = checks.read_lam("lam", lam)
     options = read_options(method, batch_size, tol, max_epochs, averaging, checkpoints)
     options = replace(options, callback=for_one(callback))
     seed = checks.read_seed(random_state)
@@ -384,8 +384,8 @@ def certify(
     (0.625, 0.375)
     """
     loss = checks.read_loss(loss)
-    lam = checks.number("lam", lam, checks.POSITIVE, 0.0)
-    if radius != inf:
+    lam = checks.read_lam("lam", lam)
+    if not (checks.is_scalar(radius) and radius == inf):
         radius = checks.number("radius", radius, checks.POSITIVE, 0.0)
     if bias is not None:
         bias = checks.number("bias", bias, f"{checks.POSITIVE}, or None", 0.0)
@@ -536,7 +536,7 @@ def plan(
     4
     """
     loss = checks.read_loss(loss)
-    lam = checks.number("lam", lam, checks.POSITIVE, 0.0)
+    lam = checks.read_lam("lam", lam)
     tol = checks.read_tol(tol)
     if sigma2 is not None:
         checks.number("sigma2", sigma2, "between 0 and 1, or None", 0.0, 1.0 + 1e-9)

@@ -207,3 +207,15 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path):
         sink.write("newer")
     assert link.is_symlink()
     assert path.read_text() == "newer"
+
+
+def test_words_of_tables_that_are_no_text(tmp_path):
+    (tmp_path / "names.csv").write_bytes(b"\xc7\xff,label\n1,2\n")
+    with pytest.raises(DataFileError, match="is not a readable CSV file"):
+        read(tmp_path / "names.csv")
+    wrong = pyarrow.array([b"\xc7", b"a"]).view(pyarrow.string())
+    pyarrow.parquet.write_table(
+        pyarrow.table({"x": [1.0, 2.0], "label": wrong}), tmp_path / "labels.parquet"
+    )
+    with pytest.raises(DataFileError, match="column 'label' holds words that are not UTF-8"):
+        read(tmp_path / "labels.parquet")

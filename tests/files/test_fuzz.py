@@ -183,7 +183,7 @@ def damaged(content, kind, where, what):
 def check_loader(saved, patch, kind, where, what):
     content, X, model = saved
     changed = damaged(content, kind, where, what)
-    patch.setattr(container, "read", lambda path: container.decode(changed, path))
+    patch.setattr(container, "read", lambda path, known: container.decode(changed, path, known))
     try:
         fields = read_fields(PATH)
     except ModelFileError as error:

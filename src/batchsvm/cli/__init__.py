@@ -5,6 +5,12 @@ is one JSON document.  Exit status: 0 done, 1 the certified gap is above tol, 2 
 (one line on stderr), 130 interrupted.
 """
 
-from batchsvm.cli.entry import commands, main
+import sys
+
+try:
+    from batchsvm.cli.entry import commands, main
+except KeyboardInterrupt:  # before the lines that answer it are there
+    print("batchsvm: interrupted", file=sys.stderr)
+    raise SystemExit(130) from None
 
 __all__ = ["commands", "main"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -29,8 +31,35 @@ ERROR, INTERRUPTED = 2, 130
 NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
+class _Interrupted(Exception):
+    """Ctrl-C, which click would answer with an empty line."""
+
+
+class _ReaderGone(Exception):
+    """A pipe that nobody reads any more, for which click would exit with status 1."""
+
+
+@contextlib.contextmanager
+def _before_click() -> Iterator[None]:
+    """Answer two errors before click does."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise _Interrupted from None
+    except BrokenPipeError:
+        raise _ReaderGone from None
+
+
 class Commands(click.Group):
     """The commands in the order in which they are used."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _before_click():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _before_click():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -65,13 +94,24 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
     warnings.showwarning = _show_warning
     try:
+        status = _run(arguments)
+    except BrokenPipeError:  # stderr is closed too: there is nobody left to tell
+        _silence(sys.stderr)
+        status = ERROR
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _run(arguments: list[str] | None) -> Any:
+    """The exit status; what went wrong is said."""
+    try:
         status = commands.main(arguments, prog_name="batchsvm", standalone_mode=False)
-        sys.stdout.flush()
-    except (KeyboardInterrupt, click.Abort):
+        if sys.stdout is not None:  # None: `>&-` has closed it
+            sys.stdout.flush()
+    except (_Interrupted, KeyboardInterrupt, click.Abort):
         _say("interrupted")
         status = INTERRUPTED
-    except BrokenPipeError:  # `batchsvm ... | head` has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (_ReaderGone, BrokenPipeError):  # `batchsvm ... | head` has read enough
+        _silence(sys.stdout)
         status = 0
     except NO_ARGUMENTS as error:  # its message is the help, whose lines are its own
         error.show()
@@ -82,9 +122,27 @@ def main(arguments: list[str] | None = None) -> None:
         status = _fail(f"not enough memory: {error}" if str(error) else "not enough memory")
     except OSError as error:
         status = _fail(_about_file(error))
+        if not _takes_text(sys.stdout):
+            _silence(sys.stdout)
     except (ValueError, TypeError, ModuleNotFoundError, ArithmeticError) as error:
         status = _fail(str(error) if hasattr(error, "path") else in_options(str(error)))
-    sys.exit(status if isinstance(status, int) else 0)
+    return status
+
+
+def _takes_text(stream: Any) -> bool:
+    """Whether what was printed can still be brought out: a full disk does not take it."""
+    try:
+        if stream is not None:
+            stream.flush()
+    except OSError:
+        return False
+    return True
+
+
+def _silence(stream: Any) -> None:
+    """Send what a stream still holds to nowhere, or Python would complain of it at its end."""
+    with contextlib.suppress(OSError, ValueError):  # closed, or not one of the system's files
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _usage(error: click.ClickException) -> str:
@@ -105,6 +163,8 @@ def _one_line(text: Any) -> str:
 
 
 def _say(text: str) -> None:
+    if sys.stderr is None:  # `2>&-` has closed it
+        return
     print(f"batchsvm: {_one_line(text)}", file=sys.stderr, flush=True)
 
 

@@ -59,15 +59,15 @@ def table(head: list[str], rows: list[list[str]], left: int = 1) -> str:
 @contextlib.contextmanager
 def progress(what: str) -> Iterator[Callable[[float, str], None]]:
     """A bar while the block runs, if stderr is a terminal; call it with a share and words."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield lambda share, words: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
-        TextColumn("{task.description}"), BarColumn(bar_width=30),
-        TextColumn("{task.percentage:>3.0f} %"), TextColumn("{task.fields[words]}"),
+        TextColumn("{task.description}", markup=False), BarColumn(bar_width=30),
+        TextColumn("{task.percentage:>3.0f} %"), TextColumn("{task.fields[words]}", markup=False),
         TimeElapsedColumn(),
     )  # fmt: skip
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:

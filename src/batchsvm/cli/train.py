@@ -128,7 +128,7 @@ def train(
         random_state=seed,
         averaging=None if averaging == "none" else averaging,
         n_jobs=jobs,
-        verbose=sys.stderr.isatty(),
+        verbose=sys.stderr is not None and sys.stderr.isatty(),
         checkpoints=often(found.X.shape[0], batch_size) if curve else "auto",
     )
     names = None if found.names is None else tuple(found.names)

@@ -33,12 +33,33 @@ _LOSS_NEEDS = (
 
 
 POSITIVE = "a finite positive number"
+LEAST_LAM = float(np.finfo(np.float64).tiny)  # 2.2e-308: below it, numbers lose their digits
+
+
+def shown(value: Any) -> str:
+    """A value in a message: one line, and a short one."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        return f"an array of shape {value.shape}"
+    if isinstance(value, Integral) and not -(10**50) < int(value) < 10**50:
+        return f"an integer of {int(value).bit_length()} bits"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 200 else f"{text[:197]}..."
+
+
+def is_word(value: Any, word: str) -> bool:
+    """Whether this is that word; an array would be compared entry by entry."""
+    return isinstance(value, str) and value == word
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether this is no array, series or table of any library."""
+    return not isinstance(value, np.ndarray) and not getattr(value, "ndim", 0)
 
 
 def choice(parameter: str, value: Any, known: Iterable[Any]) -> None:
     """Refuse a name that is not among the known ones, and point to the nearest."""
     known = list(known)
-    if value in known:
+    if is_scalar(value) and value in known:
         return
     names = [name for name in known if isinstance(name, str)]
     near = (
@@ -46,15 +67,36 @@ def choice(parameter: str, value: Any, known: Iterable[Any]) -> None:
     )
     hint = f"; did you mean {near[0]!r}?" if near else ""
     allowed = ", ".join(repr(name) for name in known)
-    raise ValueError(f"{parameter} must be one of {allowed}, not {value!r}{hint}")
+    raise ValueError(f"{parameter} must be one of {allowed}, not {shown(value)}{hint}")
 
 
 def number(parameter: str, value: Any, words: str, low: float, high: float = np.inf) -> float:
     """A real number strictly between low and high."""
-    good = isinstance(value, Real) and not isinstance(value, bool) and low < float(value) < high
-    if not good:
-        raise ValueError(f"{parameter} must be {words}, not {value!r}")
-    return float(value)
+    found = _as_float(value)
+    if found is None or not low < found < high:
+        raise ValueError(f"{parameter} must be {words}, not {shown(value)}")
+    return found
+
+
+def _as_float(value: Any) -> float | None:
+    """The number, infinite if an integer or a fraction is beyond float64; None if it is none."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf  # or minus infinity: neither is allowed anywhere
+
+
+def read_lam(parameter: str, value: Any) -> float:
+    """A lam: finite, positive, and not subnormal."""
+    lam = number(parameter, value, POSITIVE, 0.0)
+    if lam < LEAST_LAM:
+        raise ValueError(
+            f"{parameter} must be at least {LEAST_LAM:.2g}, the smallest number of full precision,"
+            f" not {lam!r}"
+        )
+    return lam
 
 
 def read_tol(tol: Any) -> float:
@@ -65,7 +107,7 @@ def whole(parameter: str, value: Any, low: int, high: int, words: str) -> int:
     """An integer between low and high, both included."""
     good = isinstance(value, Integral) and not isinstance(value, bool) and low <= int(value) <= high
     if not good:
-        raise ValueError(f"{parameter} must be {words}, not {value!r}")
+        raise ValueError(f"{parameter} must be {words}, not {shown(value)}")
     return int(value)
 
 
@@ -107,12 +149,12 @@ def read_method(method: Any) -> Method | None:
         method = method()
     if type(method) not in METHODS.values():
         choice("method", method, ["auto", *METHODS])
-        return None if method == "auto" else METHODS[method]()
+        return None if is_word(method, "auto") else METHODS[method]()
     choice("sampling", method.sampling, SAMPLINGS)
     if method.sigma2 is not None:
         number("sigma2", method.sigma2, "between 0 and 1, or None", 0.0, 1.0 + 1e-9)
     if isinstance(method, Pegasos):
-        if method.radius != np.inf:
+        if not (is_scalar(method.radius) and method.radius == np.inf):
             number("radius", method.radius, "a positive number", 0.0)
     else:
         choice("step", method.step, STEPS)
@@ -175,7 +217,7 @@ def read_jobs(n_jobs: int | None) -> int:
     words = "a positive integer, or -1 for all cores"
     if n_jobs is None:
         return 1
-    if n_jobs == -1:
+    if is_scalar(n_jobs) and n_jobs == -1:
         return os.cpu_count() or 1
     return whole("n_jobs", n_jobs, 1, 2**16, words)
 
@@ -188,19 +230,21 @@ def read_verbose(verbose: Any) -> int:
 
 def read_lams(parameter: str, lams: Any) -> np.ndarray:
     """One positive number or several, as they were given."""
-    if np.ndim(lams) == 0:
-        return np.array([number(parameter, lams, POSITIVE, 0.0)])
-    try:
-        values = np.atleast_1d(np.asarray(lams, dtype=np.float64)).ravel()
-    except (TypeError, ValueError):
-        kind = getattr(lams, "dtype", type(lams).__name__)
-        raise ValueError(f"{parameter} must be an array of numbers, not {kind}") from None
+    if isinstance(lams, Real) or np.ndim(lams) == 0:
+        return np.array([read_lam(parameter, lams)])
+    given, masked = np.asarray(lams), isinstance(lams, np.ma.MaskedArray)
+    found = [_as_float(value) for value in given.flat]
+    if masked or given.dtype.kind not in "iufO" or None in found:
+        kind = "a masked one" if masked else given.dtype
+        raise ValueError(f"{parameter} must be an array of numbers, not {kind}")
+    values = np.array(found, np.float64)
     if not np.isfinite(values).all():
         bad = int(np.flatnonzero(~np.isfinite(values))[0])
         raise ValueError(f"{parameter} must be finite, but entry {bad} is {float(values[bad])!r}")
-    if values.size == 0 or not (values > 0).all():
+    if values.size == 0 or not (values >= LEAST_LAM).all():
         raise ValueError(
-            f"{parameter} must hold at least one number, and positive ones, not {lams!r}"
+            f"{parameter} must hold at least one number, and positive ones from {LEAST_LAM:.2g} on,"
+            f" not {shown(lams)}"
         )
     return values
 

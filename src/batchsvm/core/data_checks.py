@@ -6,19 +6,28 @@ Like `checks.py`, which checks parameters, it refuses bad input with one sentenc
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Real
+from numbers import Number, Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
+from batchsvm.core import checks
 from batchsvm.core.warning import warn_user
+from batchsvm.files.sparse import BrokenMatrixError, check_parts, check_sparse
 from batchsvm.losses import Loss
+
+LARGEST_SAFE_TARGET = 1e150  # below it, no loss at w = 0 overflows, nor does the sum of many
 
 
 def as_matrix(X: Any) -> Any:
     """X as a two-dimensional array or a CSR matrix, of float32 or float64, in place wherever that
-    can be; the entries are not looked at."""
+    can be.
+
+    Of CSR, the lengths of the parts are checked, and the indices are left to the engine, which
+    passes over them anyway; whatever is converted is checked before.
+    """
+    refuse_masked("X", X)
     if scipy.sparse.issparse(X):
         return _as_csr(X)
     converted = not hasattr(X, "dtype")  # a list has no format to complain about
@@ -27,24 +36,40 @@ def as_matrix(X: Any) -> Any:
     except ValueError as error:
         raise ValueError(f"X must be a two-dimensional array or sparse matrix: {error}") from None
     if values.dtype not in (np.float32, np.float64):
-        if values.dtype.kind not in "biufO":
-            raise ValueError(f"X must hold real numbers, not {values.dtype}")
+        given, values = values.dtype, _as_float64("X", "must hold real numbers", values)
         if not converted:
-            tell_conversion("X", values.dtype, np.dtype(np.float64))
-        try:
-            values = values.astype(np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"X must hold real numbers, not {values.dtype}") from None
+            tell_conversion("X", given, values.dtype)
     if values.ndim != 2:
         raise ValueError(f"X must have two dimensions, not shape {values.shape}")
     _refuse_empty(values.shape)
     return values
 
 
+def refuse_masked(parameter: str, value: Any) -> None:
+    """Refuse a masked array: what is under its mask would be taken for data."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise ValueError(
+            f"{parameter} must be a plain array, not a masked one: fill its masked entries, or"
+            " leave their rows out"
+        )
+
+
+def _as_float64(parameter: str, demand: str, values: np.ndarray) -> np.ndarray:
+    """An array of numbers as float64; numbers that are written as words are refused."""
+    words = values.dtype.kind == "O" and any(isinstance(v, str | bytes) for v in values.flat)
+    if words or values.dtype.kind not in "biufO":
+        raise ValueError(f"{parameter} {demand}, not {'words' if words else values.dtype}")
+    try:
+        return values.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{parameter} {demand}, not {values.dtype}") from None
+
+
 def _as_csr(X: Any) -> Any:
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions, not shape {X.shape}")
     _refuse_empty(X.shape)
+    refuse_broken(X, parts_alone=X.format == "csr")
     if X.dtype not in (np.float32, np.float64):
         if X.dtype.kind not in "biuf":
             raise ValueError(f"X must hold real numbers, not {X.dtype}")
@@ -52,8 +77,19 @@ def _as_csr(X: Any) -> Any:
         X = X.astype(np.float64)
     if X.format != "csr":
         tell_conversion("X", X.format.upper(), "CSR")
-        X = X.tocsr()
-    return X
+        return X.tocsr()
+    return _with_plain_parts(X)
+
+
+def _with_plain_parts(X: Any) -> Any:
+    """CSR whose indices are int32 or int64, and whose arrays end where the last row does."""
+    end, plain = int(X.indptr[-1]), (np.dtype(np.int32), np.dtype(np.int64))
+    if end == X.indices.size and X.indptr.dtype in plain and X.indices.dtype in plain:
+        return X
+    indptr, indices = (
+        part if part.dtype in plain else part.astype(np.int64) for part in (X.indptr, X.indices)
+    )
+    return scipy.sparse.csr_array((X.data[:end], indices[:end], indptr), shape=X.shape)
 
 
 def _refuse_empty(shape: tuple[int, ...]) -> None:
@@ -68,12 +104,14 @@ def tell_conversion(parameter: str, given: Any, needed: Any) -> None:
     warn_user(sentence, DataConversionWarning)
 
 
-def refuse_broken(matrix: Any) -> None:
-    """Refuse a CSR matrix whose parts do not fit together."""
+def refuse_broken(matrix: Any, parts_alone: bool = False) -> None:
+    """Refuse a sparse matrix whose parts do not fit together; if `parts_alone`, look at the
+    lengths of a CSR matrix and not at its indices."""
     try:
-        matrix.check_format(full_check=True)
-    except ValueError as error:
-        raise ValueError(f"X must be a valid CSR matrix, but its {error}") from None
+        (check_parts if parts_alone else check_sparse)(matrix)
+    except BrokenMatrixError as error:
+        kind = matrix.format.upper()
+        raise ValueError(f"X must be a valid {kind} matrix, but its {error}") from None
 
 
 def refuse_infinite(found: tuple[int, float] | None) -> None:
@@ -94,7 +132,7 @@ def read_targets(
     y: Any, n: int, loss: Loss, over_blocks: OverBlocks | None = None
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """y as float64, or for classification as -1 and +1 (int8), and the two classes."""
-    y = np.asarray(y)
+    y = as_labels("y", y)
     if y.shape != (n,):
         raise ValueError(f"y must have shape ({n},), one entry per row of X, not {y.shape}")
     if loss.task == "classification":
@@ -104,7 +142,57 @@ def read_targets(
     if not np.isfinite(y).all():
         bad = int(np.flatnonzero(~np.isfinite(y))[0])
         raise ValueError(f"y must be finite, but y[{bad}] is {float(y[bad])!r}")
-    return y.astype(np.float64, copy=False), None
+    y = y.astype(np.float64, copy=False)
+    if max(-y.min(), y.max()) > LARGEST_SAFE_TARGET:
+        with np.errstate(over="ignore"):
+            refuse_infinite_loss(float(loss.value(-y).sum()))
+    return y, None
+
+
+def refuse_infinite_loss(losses_at_zero: float) -> None:
+    """Refuse targets whose losses at w = 0 add up to infinity: P(0) is what tol is relative to."""
+    if not np.isfinite(losses_at_zero):
+        raise ValueError(
+            "y must have a finite mean loss at w = 0, but that is infinite: scale y down, and the"
+            " weights and offsets if there are any"
+        )
+
+
+def as_labels(parameter: str, y: Any) -> np.ndarray:
+    """Labels or targets as an array; refused if they are masked, complex, or of mixed kinds.
+
+    NumPy would turn a list of numbers and words into words alone, without a word.
+    """
+    refuse_masked(parameter, y)
+    if isinstance(y, list | tuple):
+        _refuse_mixture(parameter, y)
+    try:
+        array = np.asarray(y)
+    except ValueError as error:
+        raise ValueError(f"{parameter} must be an array of labels or numbers: {error}") from None
+    if array.dtype.kind == "c":
+        raise ValueError(f"{parameter} must hold labels or real numbers, not {array.dtype}")
+    if array.dtype.kind == "O" and array.ndim == 1 and array.size:
+        _refuse_mixture(parameter, array.tolist())
+        if isinstance(array[0], Number):
+            return as_labels(parameter, np.array(array.tolist()))
+    return array
+
+
+def _refuse_mixture(parameter: str, labels: Any) -> None:
+    kinds = {_kind_of(kind) for kind in set(map(type, labels))}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"{parameter} must hold labels of one kind, not a mixture of types"
+            f" ({', '.join(sorted(kinds))})"
+        )
+
+
+def _kind_of(kind: type) -> str:
+    """What a label of this type is: all numbers are of one kind."""
+    if issubclass(kind, Number | np.bool_):
+        return "numbers"
+    return "words" if issubclass(kind, str) else kind.__name__
 
 
 def _read_labels(y: np.ndarray, over_blocks: OverBlocks) -> tuple[np.ndarray, np.ndarray]:
@@ -143,12 +231,10 @@ def _read_labels(y: np.ndarray, over_blocks: OverBlocks) -> tuple[np.ndarray, np
 
 
 def refuse_bad_labels(y: np.ndarray) -> None:
-    """Refuse labels that are not finite or not of one kind."""
+    """Refuse labels that are not finite."""
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         bad = y[~np.isfinite(y)][0]
         raise ValueError(f"y must be finite, but it holds {float(bad)!r}")
-    if y.dtype.kind == "O" and len({type(label) for label in y.tolist()}) > 1:
-        raise ValueError("y must hold labels of one kind, not a mixture of types")
 
 
 def read_weights(sample_weight: Any, n: int, k: int = 1) -> np.ndarray | None:
@@ -178,11 +264,14 @@ def read_weights(sample_weight: Any, n: int, k: int = 1) -> np.ndarray | None:
 
 
 def _as_floats(parameter: str, value: Any) -> np.ndarray:
+    """The array as it is if it is of float64."""
+    refuse_masked(parameter, value)
+    demand = "must be an array of numbers"
     try:
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        kind = getattr(value, "dtype", type(value).__name__)
-        raise ValueError(f"{parameter} must be an array of numbers, not {kind}") from None
+        values = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{parameter} {demand}: {error}") from None
+    return _as_float64(parameter, demand, values)
 
 
 def read_vector(parameter: str, value: Any, size: int) -> np.ndarray:
@@ -198,5 +287,6 @@ def read_vector(parameter: str, value: Any, size: int) -> np.ndarray:
 def read_offset(offset: Any, n: int) -> np.ndarray:
     """One number for all rows, or one per row."""
     if isinstance(offset, Real):
-        offset = np.full(n, offset, np.float64)
+        words = "a finite number, or one per row"
+        offset = np.full(n, checks.number("offset", offset, words, -np.inf))
     return read_vector("offset", offset, n)

@@ -61,5 +61,5 @@ def for_one(callback: Any) -> Callable[[int, Any], Any] | None:
     if callback is None:
         return None
     if not callable(callback):
-        raise ValueError(f"callback must be callable or None, not {callback!r}")
+        raise ValueError(f"callback must be callable or None, not {checks.shown(callback)}")
     return lambda k, seen: callback(seen)

@@ -38,7 +38,7 @@ def read_many(
     data: Dataset, targets: Any, loss: Loss, lams: np.ndarray, sample_weight: Any
 ) -> tuple[Problem, np.ndarray | None]:
     """The problems of `fit_many`, and the classes if they are one against the rest."""
-    y, classes = np.asarray(targets), None
+    y, classes = data_checks.as_labels("targets", targets), None
     if y.ndim not in (1, 2) or y.shape[0] != data.n or 0 in y.shape:
         raise ValueError(
             f"targets must have shape ({data.n},) or ({data.n}, K), a row per row of X, not"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from batchsvm.core import checks
+from batchsvm.core import checks, data_checks
 from batchsvm.core.layout import (
     Schedule,
     Workload,
@@ -48,10 +48,12 @@ def train(
     stop: StopFlag | None = None,
 ) -> list[Solution]:
     """Train up to `data.problems_at_once` problems; problem k has the seed + k."""
-    if options.batch_size != "auto":
+    if not checks.is_word(options.batch_size, "auto"):
         words = f"'auto' or an integer from 1 to n = {data.n}"
         checks.whole("batch_size", options.batch_size, 1, data.n, words)
-    trainer = data.trainer(problem)
+    with np.errstate(over="ignore"):  # of losses at w = 0, refused in the next line
+        trainer = data.trainer(problem)
+    data_checks.refuse_infinite_loss(float(trainer.facts.losses_at_zero.max()))
     dual = None
     if start.alpha is not None:  # where w = 0 has no loss, it is the solution
         solved = trainer.facts.losses_at_zero == 0.0

@@ -37,10 +37,12 @@ def placed(
         with place_on(engine, X, checks.read_jobs(n_jobs), keeps_norms=not once) as data:
             yield data
         return
-    if engine != "auto":
+    if not checks.is_word(engine, "auto"):
         raise ValueError(
-            f"engine must be 'auto' for placed data, which have theirs, not {engine!r}"
+            f"engine must be 'auto' for placed data, which have theirs, not {checks.shown(engine)}"
         )
     if n_jobs is not None:
-        raise ValueError(f"n_jobs must be None for placed data, which have theirs, not {n_jobs!r}")
+        raise ValueError(
+            f"n_jobs must be None for placed data, which have theirs, not {checks.shown(n_jobs)}"
+        )
     yield X

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from numbers import Number
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from sklearn.metrics import get_scorer
@@ -149,9 +150,18 @@ n_features_in_, feature_names_in_
         folds = list(splitter.split(np.zeros(len(data.y)), data.y, groups))
         self._cross_validate(data, folds, settings, scorer)
         self._warn_of_folds(settings)
-        best = float(self.lams_[np.argmax(self.scores_.mean(axis=0))])
-        self._train(data, best, settings, sample_weight)
+        self._train(data, self._best_lam(), settings, sample_weight)
         return self
+
+    def _best_lam(self) -> float:
+        """The lam with the best mean score; one with a score that is no number is not chosen."""
+        means = self.scores_.mean(axis=0)
+        if np.isnan(means).all():
+            raise ValueError(
+                "scoring must give numbers to choose lam by, but for each lam the score of at"
+                f" least one fold is nan; scoring is {checks.shown(self.scoring)}"
+            )
+        return float(self.lams_[np.nanargmax(means)])
 
     def _cross_validate(
         self, data: TrainingData, folds: list[Any], settings: Settings, scorer: Any
@@ -263,8 +273,12 @@ def _read_scorer(scoring: Any) -> Any:
 
 
 def _judge(model: Any, scorer: Any, X: Any, y: Any, weights: Any) -> float:
-    if weights is None:
-        return scorer(model, X, y)
-    parameters = inspect.signature(scorer).parameters.values()
-    takes = any(p.name == "sample_weight" or p.kind is p.VAR_KEYWORD for p in parameters)
-    return scorer(model, X, y, sample_weight=weights) if takes else scorer(model, X, y)
+    counts: dict[str, Any] = {}
+    if weights is not None:
+        parameters = inspect.signature(scorer).parameters.values()
+        if any(p.name == "sample_weight" or p.kind is p.VAR_KEYWORD for p in parameters):
+            counts = {"sample_weight": weights}
+    score: Any = scorer(model, X, y, **counts)
+    if np.ndim(score) or not isinstance(score, Number | np.bool_) or isinstance(score, complex):
+        raise ValueError(f"scoring must give a number, not {checks.shown(score)}")
+    return cast(float, score)

@@ -33,7 +33,14 @@ class Settings:
         """lam for examples of this total weight: C = 1/(lam sum_i c_i)."""
         if self.lam is not None:
             return self.lam
-        return 1.0 / ((DEFAULT_C if self.C is None else self.C) * total_weight)
+        C = DEFAULT_C if self.C is None else self.C
+        product = C * total_weight
+        if not checks.LEAST_LAM <= product <= 1.0 / checks.LEAST_LAM:
+            raise ValueError(
+                f"C must give a lam = 1/(C * sum of the weights) between {checks.LEAST_LAM:.2g} and"
+                f" {1.0 / checks.LEAST_LAM:.2g}, not {C!r} with weights of sum {total_weight!r}"
+            )
+        return 1.0 / product
 
     @property
     def bias(self) -> float | None:
@@ -49,13 +56,13 @@ def read_settings(estimator: Any, task: str) -> Settings:
             f"lam and C must not both be given, but lam is {lam!r} and C is {C!r}:"
             " one is the other, C = 1/(lam * sum of the sample weights)"
         )
-    lam = None if lam is None else checks.number("lam", lam, checks.POSITIVE, 0.0)
+    lam = None if lam is None else checks.read_lam("lam", lam)
     C = None if C is None else checks.number("C", C, checks.POSITIVE, 0.0)
     checks.choice("fit_intercept", estimator.fit_intercept, (True, False))
     checks.choice("intercept", estimator.intercept, INTERCEPTS[1:])
     scaling = checks.number("intercept_scaling", estimator.intercept_scaling, checks.POSITIVE, 0.0)
     checks.choice("warm_start", getattr(estimator, "warm_start", False), (True, False))
-    if estimator.batch_size != "auto":
+    if not checks.is_word(estimator.batch_size, "auto"):
         words = "'auto' or an integer from 1 to the number of rows"
         checks.whole("batch_size", estimator.batch_size, 1, 2**62, words)
     options = read_options(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from math import inf
@@ -12,6 +13,7 @@ import scipy.sparse
 from sklearn.utils.validation import _check_y, validate_data
 
 from batchsvm.core.checks import read_jobs
+from batchsvm.core.data_checks import as_labels, refuse_broken, refuse_masked
 from batchsvm.core.intercept import LinearStart
 from batchsvm.core.many import train_many
 from batchsvm.core.problem import Problem, make_problem
@@ -24,6 +26,7 @@ from batchsvm.methods import Pegasos
 from batchsvm.models.scores import scores
 
 FLOATS = [np.float64, np.float32]
+NUMBERS = r"(?i)(u?int|float|double|bool)"  # how pandas and polars begin the names of their types
 PLAIN = (np.ndarray, scipy.sparse.csr_matrix, scipy.sparse.csr_array)
 
 
@@ -39,6 +42,7 @@ def read_data(estimator: Any, X: Any, y: Any, **how: Any) -> tuple[Any, np.ndarr
             raise ValueError(
                 "X must be an array or a sparse matrix for partial_fit, not placed data"
             )
+        _refuse_words(y, how)
         estimator.n_features_in_ = X.d
         estimator.__dict__.pop("feature_names_in_", None)
         y = _check_y(y, y_numeric=how.get("y_numeric", False))
@@ -46,9 +50,13 @@ def read_data(estimator: Any, X: Any, y: Any, **how: Any) -> tuple[Any, np.ndarr
             raise ValueError(f"y must have {X.n} entries, one per row of X, not {len(y)}")
         return X, y
     if how.get("reset", True) and _is_plain(X, y):
+        if "reset" in how and scipy.sparse.issparse(X):  # a stream slices X before it reads it
+            refuse_broken(X)
         estimator.n_features_in_ = X.shape[1]
         estimator.__dict__.pop("feature_names_in_", None)
         return X, y
+    refuse_foreign(X)
+    _refuse_words(y, how)
     return validate_data(
         estimator, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=FLOATS,
         ensure_all_finite=False, **how,
@@ -72,6 +80,47 @@ def _is_plain(X: Any, y: Any) -> bool:
     )
 
 
+def refuse_foreign(X: Any) -> None:
+    """Refuse what scikit-learn would turn into numbers that nobody meant, or crash on: masked
+    arrays, numbers written as words, broken sparse matrices."""
+    refuse_masked("X", X)
+    if scipy.sparse.issparse(X):
+        refuse_broken(X)
+    elif _has_words(X):
+        raise ValueError("X must hold real numbers, not words")
+
+
+def _refuse_words(y: Any, how: dict[str, Any]) -> None:
+    """Refuse masked and mixed targets, and for a regression also words."""
+    kind = getattr(getattr(y, "dtype", None), "kind", "")
+    if kind == "c" or not (kind or isinstance(y, list | tuple)):
+        return  # scikit-learn has its own sentence for complex numbers, and for what is no array
+    labels = as_labels("y", y)
+    if how.get("y_numeric") and _has_words(labels):
+        raise ValueError("y must hold numbers for a regression loss, not words")
+
+
+def _has_words(values: Any) -> bool:
+    """Whether a list, an array or a column of a table holds words."""
+    kinds = getattr(values, "dtypes", None)
+    if kinds is not None and hasattr(values, "columns"):  # a table of pandas or polars
+        names = [
+            name
+            for name, kind in zip(values.columns, kinds, strict=True)
+            if not re.match(NUMBERS, str(kind))
+        ]
+        return any(_has_words(np.asarray(values[name])) for name in names)
+    if not isinstance(values, np.ndarray | list | tuple):
+        return False
+    try:
+        array = np.asarray(values)
+    except ValueError:  # lists of unequal lengths, which scikit-learn refuses
+        return False
+    if array.dtype.kind == "O":
+        return any(isinstance(value, str | bytes) for value in array.flat)
+    return array.dtype.kind in "US"
+
+
 def decide(estimator: Any, X: Any) -> np.ndarray:
     """X coef_' + intercept_, without a float64 copy of float32 data."""
     if is_placed(X):
@@ -80,6 +129,7 @@ def decide(estimator: Any, X: Any) -> np.ndarray:
                 f"X must have {estimator.n_features_in_} columns, as in fit, not {X.d}"
             )
         return scores(X, estimator.coef_, estimator.intercept_)
+    refuse_foreign(X)
     X = validate_data(
         estimator, X, reset=False, accept_sparse="csr", accept_large_sparse=True, dtype=FLOATS
     )

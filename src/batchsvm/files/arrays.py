@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import struct
 import tokenize
 import zipfile
@@ -15,6 +16,7 @@ import scipy.sparse as sp
 
 from batchsvm.files.atomic import replacing
 from batchsvm.files.errors import DataFileError
+from batchsvm.files.sparse import check_sparse
 
 MOST_DENSE_BYTES = 1 << 33
 # What NumPy, zipfile and SciPy raise for files that are damaged or not theirs.
@@ -32,15 +34,19 @@ def read_npz(path: Path) -> tuple[Any, np.ndarray | None]:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             if not hasattr(file, "files"):
                 raise ValueError("it is a single array")
+            _refuse_bombs(file)
             y = file["y"] if "y" in file.files else None
             if "X" in file.files:
                 X: Any = file["X"]
             elif "format" in file.files:
+                _refuse_broken_indices(file)
                 raw.seek(0)
                 X = sp.load_npz(raw)
             else:
                 raise ValueError("it holds neither a sparse matrix nor an array X")
-    except DAMAGED as error:
+    except (*DAMAGED, OSError) as error:
+        if isinstance(error, OSError) and error.filename:  # it cannot be opened, and says why
+            raise
         raise DataFileError(path, f"is not a readable .npz file ({_words(error)})") from None
     return _checked(path, X), _checked_labels(path, y)
 
@@ -79,13 +85,40 @@ def read_labels(path: Path) -> np.ndarray:
         return np.array(words)
 
 
+def _refuse_bombs(file: Any) -> None:
+    """Refuse an archive that is larger than this machine's memory once it is unpacked."""
+    size = sum(entry.file_size for entry in file.zip.infolist())
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if size > memory:
+        raise ValueError(
+            f"it holds {size / 2**30:,.0f} GiB, and this machine has {memory / 2**30:,.0f} GiB"
+        )
+
+
+def _refuse_broken_indices(file: Any) -> None:
+    """Refuse indices that are no integers: SciPy would cut off their fractions."""
+    for name in ("indices", "indptr", "row", "col", "offsets", "coords"):
+        if name not in file.files:
+            continue
+        with file.zip.open(f"{name}.npy") as entry:
+            version = np.lib.format.read_magic(entry)
+            is_old = version == (1, 0)
+            formats = np.lib.format
+            header = formats.read_array_header_1_0 if is_old else formats.read_array_header_2_0
+            kind = header(entry)[2]
+        if kind.kind not in "iu":
+            raise ValueError(f"its {name} must be integers, not {kind}")
+
+
 def _load_npy(path: Path) -> np.ndarray:
     try:
         with path.open("rb") as raw:
             array = np.load(raw, allow_pickle=False)
         if not isinstance(array, np.ndarray):
             raise ValueError("it is an archive")
-    except DAMAGED as error:
+    except (*DAMAGED, OSError) as error:
+        if isinstance(error, OSError) and error.filename:
+            raise
         raise DataFileError(path, f"is not a readable .npy file ({_words(error)})") from None
     return array
 
@@ -97,8 +130,11 @@ def _words(error: BaseException) -> str:
 def _checked(path: Path, X: Any) -> Any:
     if sp.issparse(X):
         try:
+            if X.ndim == 2:
+                check_sparse(X)
+                _refuse_hollow(X)
             X = sp.csr_array(X)
-            X.check_format(full_check=True)
+            check_sparse(X)
         except DAMAGED as error:
             raise DataFileError(path, f"its matrix is damaged ({_words(error)})") from None
     if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
@@ -108,6 +144,15 @@ def _checked(path: Path, X: Any) -> Any:
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
     return X
+
+
+def _refuse_hollow(X: Any) -> None:
+    """Refuse a matrix that CSR has to make room for, far beyond what the file holds."""
+    size = 8 * (X.shape[0] + 1)
+    if X.format != "csr" and size > MOST_DENSE_BYTES:
+        raise ValueError(
+            f"its {X.shape[0]:,} rows would take {size / 2**30:,.0f} GiB before their entries"
+        )
 
 
 def _checked_labels(path: Path, y: np.ndarray | None) -> np.ndarray | None:

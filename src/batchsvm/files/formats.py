@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import issparse
 
 from batchsvm.files import arrays, tables
 from batchsvm.files.errors import DataFileError
 from batchsvm.files.libsvm import read_with_base
+from batchsvm.files.sparse import check_sparse
 from batchsvm.files.streams import Progress, bare_suffix, compression
 from batchsvm.files.write_libsvm import write_libsvm
 
@@ -114,6 +116,8 @@ def write(
     from 0 if `zero_based`.
     """
     path = Path(path)
+    if issparse(X):
+        check_sparse(X)
     suffix = bare_suffix(path)
     if suffix in (".npz", ".npy") and not compression(path):
         (arrays.write_npz if suffix == ".npz" else arrays.write_npy)(path, X, y)

@@ -32,7 +32,7 @@ from batchsvm.files.streams import Progress, blocks_of_lines
 NUMBER = re.compile(
     rb"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|nan|inf|infinity)", re.IGNORECASE
 )
-LARGEST_INDEX = 2**62
+LARGEST_INDEX = 10**18 - 1  # the parser reads 18 digits
 _BAD_INDEX, _TOO_LOW, _TOO_HIGH, _NOT_INCREASING, _WIDE = 1, 2, 3, 4, 5
 _ROWS, _ENTRIES, _LEFT, _ERROR, _WHERE, _LOWEST, _HIGHEST = range(7)
 
@@ -157,11 +157,12 @@ class Part(NamedTuple):
 
 
 class _Malformed(Exception):
-    """What is wrong, and where in the block."""
+    """What is wrong, where in the block, and how many lines of the block come before."""
 
-    def __init__(self, what: str, position: int) -> None:
+    def __init__(self, what: str, position: int, block: bytes) -> None:
         super().__init__(what)
         self.position = position
+        self.lines_before = block.count(b"\n", 0, position)
 
 
 class _OtherBase(_Malformed):
@@ -182,7 +183,7 @@ def _parse_block(block: bytes, low: int, high: int, width: type = np.int32) -> P
         token = block[start:end]
         if not NUMBER.fullmatch(token):
             what = "label" if slot < 0 else "value"
-            raise _Malformed(f"the {what} must be a number, not {_shown(token)}", start)
+            raise _Malformed(f"the {what} must be a number, not {_shown(token)}", start, block)
         if slot < 0:
             labels[-1 - slot] = float(token)
         else:
@@ -193,12 +194,12 @@ def _parse_block(block: bytes, low: int, high: int, width: type = np.int32) -> P
         token = _token(block, where)
         shifted = error == _TOO_HIGH and low == 0 and int(token.partition(b":")[0]) == high + 1
         kind = _OtherBase if error == _TOO_LOW or shifted else _Malformed
-        raise kind(_index_fault(error, token, low, high), where)
+        raise kind(_index_fault(error, token, low, high), where, block)
     n, m = int(state[_ROWS]), int(state[_ENTRIES])
-    return Part(
-        labels[:n], indptr[: n + 1], indices[:m], values[:m],
-        int(state[_LOWEST]), int(state[_HIGHEST]), rows - 1,
-    )  # fmt: skip
+    filled = labels[:n], indptr[: n + 1], indices[:m], values[:m]
+    if n < rows // 2:  # blank lines and comments: the room for them is given back
+        filled = tuple(array.copy() for array in filled)
+    return Part(*filled, int(state[_LOWEST]), int(state[_HIGHEST]), rows - 1)
 
 
 def _token(block: bytes, start: int) -> bytes:
@@ -297,25 +298,16 @@ def read_with_base(
     # Closed here and now: threads that the garbage collector joins, whenever it comes by, can
     # deadlock with the start of others.
     with closing(_parts(blocks_of_lines(path, progress), low, high, min(jobs, 8))) as futures:
-        for block, future in enumerate(futures):
+        for future in futures:
             try:
                 parts.append(future.result())
             except _Malformed as fault:
-                line = sum(part.lines for part in parts) + 1
-                line += _lines_before(path, block, fault.position)
+                line = sum(part.lines for part in parts) + fault.lines_before + 1
                 error = IndexBaseError if isinstance(fault, _OtherBase) else DataFileError
                 raise error(path, str(fault), line) from None
     if not parts or not sum(part.labels.size for part in parts):
         raise DataFileError(path, "holds no rows")
     return _assemble(path, parts, n_features, zero_based, dtype)
-
-
-def _lines_before(path: Path, block: int, position: int) -> int:
-    """Line ends before a position; reads the file again, which only a faulty one needs."""
-    for k, text in enumerate(blocks_of_lines(path)):
-        if k == block:
-            return text.count(b"\n", 0, position)
-    return 0
 
 
 def _assemble(

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 from batchsvm.files.errors import DataFileError
 
 BLOCK = 1 << 24
+LONGEST_LINE = 1 << 30  # bytes; a compressed file of some kilobytes can hold more
 READERS: dict[str, Callable[[Any], Any]] = {
     "": lambda raw: raw,
     ".gz": lambda raw: gzip.GzipFile(fileobj=raw),
@@ -62,10 +63,14 @@ def blocks_of_lines(path: Path, progress: Progress | None = None) -> Iterator[by
             rest: list[bytes] = []
             while chunk := stream.read(BLOCK):
                 if progress is not None:
-                    progress(raw.tell() / size)
+                    progress(min(raw.tell() / size, 1.0) if raw.seekable() else 0.0)
                 end = chunk.rfind(b"\n") + 1
                 if end == 0:
-                    rest.append(chunk)
+                    rest.append(b" " if chunk.isspace() else chunk)  # any number of blanks is one
+                    if sum(map(len, rest)) > LONGEST_LINE:
+                        raise DataFileError(
+                            path, f"has a line of more than {LONGEST_LINE >> 20} MiB"
+                        )
                     continue
                 rest.append(chunk[:end])
                 yield b"".join(rest)

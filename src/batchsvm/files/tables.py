@@ -39,6 +39,7 @@ def read_table(
                 table = arrow.csv.read_csv(decompressed(path, raw))
             else:
                 table = arrow.parquet.read_table(raw)
+        names = list(table.column_names)
     except (arrow.ArrowException, *DAMAGED, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None and error.filename:
             raise
@@ -46,7 +47,6 @@ def read_table(
         raise DataFileError(
             path, f"is not a readable {kind} file ({' '.join(str(error).split())})"
         ) from None
-    names = list(table.column_names)
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataFileError(path, f"has more than one column named {twice!r}")
@@ -114,7 +114,10 @@ def _labels(arrow: Any, path: Path, name: str, column: Any) -> np.ndarray:
         kind = column.type
     if arrow.types.is_integer(kind) or arrow.types.is_floating(kind):
         return column.to_numpy()
-    return np.array([str(value) for value in column.to_pylist()])
+    try:
+        return np.array([str(value) for value in column.to_pylist()])
+    except UnicodeDecodeError:
+        raise DataFileError(path, f"column {name!r} holds words that are not UTF-8") from None
 
 
 def write_table(

@@ -7,6 +7,7 @@ refused with `ModelFileError`, so that a loaded model is one that could have bee
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import asdict, fields
 from math import inf
 from typing import Any
@@ -33,6 +34,17 @@ UNPROVEN = (
     "a bound that includes every rounding error: the file is older than that, its rounding error is"
     " an estimate, and its tol was relative to P(0); certify the model anew to have one"
 )
+# NumPy gives every word the room of the longest: a file of 3 MB could ask for 33 GB.
+MOST_CLASS_BYTES = 1 << 26
+NUMERIC_CLASSES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float16", "float32", "float64",
+)  # fmt: skip
+
+
+def _is_known(name: str) -> bool:
+    """Whether an array of this name belongs into a model file."""
+    return bool(re.fullmatch(r"coef|intercept|alpha|history\.(0|[1-9][0-9]{0,8})", name))
 
 
 def write_model(model: Any, path: str | os.PathLike[str]) -> None:
@@ -66,7 +78,7 @@ def write_model(model: Any, path: str | os.PathLike[str]) -> None:
 
 def read_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The fields of the model in a file."""
-    header, arrays = container.read(path)
+    header, arrays = container.read(path, _is_known)
     if header.get("kind") != KIND:
         raise ModelFileError(path, f"holds {header.get('kind')!r}, not a {KIND}")
     try:
@@ -100,7 +112,7 @@ def _decode(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, 
     name = _word(header["loss"]["name"])
     lam = None if header["lam"] is None else from_json(header["lam"])
     if lam is not None:
-        checks.number("lam", lam, checks.POSITIVE, 0.0)
+        checks.read_lam("lam", lam)
     scaling = from_json(header["intercept_scaling"])
     if not 0 <= scaling < np.inf:
         raise ValueError(f"intercept_scaling is {scaling!r}")
@@ -125,7 +137,7 @@ def _decode(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, 
         "method": _word(method),
         "method_parameters": parameters,
         "batch_size": size,
-        "history": _decode_history(header, arrays),
+        "history": _decode_history(header, arrays, k),
         "plan": None if header["plan"] is None else _decode_plan(header["plan"]),
         "zero_based": _decode_base(header.get("zero_based")),  # not in version 1
         "feature_names": _decode_names(header.get("feature_names"), d),
@@ -198,7 +210,17 @@ def _encode_classes(classes: np.ndarray | None) -> dict[str, Any] | None:
         raise TypeError(
             f"classes must be numbers or words to be saved, not {type(words[0]).__name__}"
         )
+    _refuse_long_words(words)
     return {"dtype": "object" if classes.dtype.kind == "O" else "str", "values": words}
+
+
+def _refuse_long_words(words: list[str]) -> None:
+    longest = max(map(len, words), default=0)
+    if 4 * longest * len(words) > MOST_CLASS_BYTES:
+        raise ValueError(
+            f"{len(words):,} classes with names of up to {longest:,} characters take more than"
+            f" {MOST_CLASS_BYTES >> 20} MiB"
+        )
 
 
 def _decode_classes(entry: Any) -> np.ndarray | None:
@@ -207,13 +229,13 @@ def _decode_classes(entry: Any) -> np.ndarray | None:
     values, name = _list(entry["values"]), _word(entry["dtype"])
     if name in ("object", "str"):
         words = [_word(value) for value in values]
+        _refuse_long_words(words)
         classes = np.array(words, dtype=object if name == "object" else None)
     else:
-        kind = np.dtype(name)
-        if kind.kind not in "fiub" or not all(isinstance(value, int | float) for value in values):
-            raise TypeError(f"classes of type {name} are not numbers or words")
-        classes = np.array(values, dtype=kind)
-        if kind.kind == "f" and not np.isfinite(classes).all():
+        if name not in NUMERIC_CLASSES or not all(isinstance(v, int | float) for v in values):
+            raise TypeError(f"classes of type {name[:40]} are not numbers or words")
+        classes = np.array(values, dtype=name)
+        if classes.dtype.kind == "f" and not np.isfinite(classes).all():
             raise ValueError("classes are not finite")
     if classes.ndim != 1 or not 1 <= classes.size == np.unique(classes).size:
         raise ValueError("classes are not distinct labels")
@@ -285,8 +307,11 @@ def _plan_row(values: list[float]) -> PlanRow:
 
 
 def _decode_history(
-    header: dict[str, Any], arrays: dict[str, np.ndarray]
+    header: dict[str, Any], arrays: dict[str, np.ndarray], k: int
 ) -> tuple[dict[str, np.ndarray], ...]:
+    listed = sum(name.startswith("history.") for name in arrays)
+    if listed not in (0, k):
+        raise ValueError(f"there are {listed} histories for {k} rows of coefficients")
     names = [_word(name) for name in _list(header["history_fields"])]
     found: list[dict[str, np.ndarray]] = []
     while f"history.{len(found)}" in arrays:
@@ -295,4 +320,6 @@ def _decode_history(
             raise ValueError(f"the history has shape {table.shape} for {len(names)} fields")
         history = dict(zip(names, table, strict=True))
         found.append({name: history[name] for name in HISTORY_FIELDS})
+    if len(found) != listed:
+        raise ValueError(f"there is no array 'history.{len(found)}'")
     return tuple(found)

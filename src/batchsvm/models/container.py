@@ -9,7 +9,7 @@
 
 Written by hand because .npz has no checksum over its directory and lets a header claim any
 amount of memory, and because safetensors has no checksum at all: here a changed bit anywhere
-is found, and nothing is allocated that the file is not long enough for.
+is found, and no array is allocated that the file is not long enough for.
 `docs/model_file.md` is the page for those who read such files elsewhere.
 """
 
@@ -18,9 +18,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from math import isfinite, prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -69,9 +70,13 @@ def encode(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
 
 
 def decode(
-    content: bytes, path: str | os.PathLike[str]
+    content: bytes, path: str | os.PathLike[str], known: Callable[[str], bool] = bool
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The header and the arrays; ModelFileError for anything that `encode` did not write."""
+    """The header and the arrays; ModelFileError for anything that `encode` did not write, and for
+    an array whose name is not `known` (by default: one without a name).
+
+    The arrays take no more memory than the file is long, since no two of them share a byte.
+    """
     if content[: len(MAGIC)] != MAGIC[: len(content)] or not content:
         raise ModelFileError(path, "is not a batchsvm model")
     if len(content) < 16 + CHECKSUM_BYTES:
@@ -96,17 +101,32 @@ def decode(
         raise ModelFileError(path, "its header is not JSON") from None
     if not isinstance(header, dict) or not isinstance(header.get("arrays"), dict):
         raise ModelFileError(path, "its header lists no arrays")
-    start = _aligned(16 + length)
     entries = header.pop("arrays")
-    arrays = {name: _array(body, start, name, entry, path) for name, entry in entries.items()}
-    return header, arrays
+    for name in entries:
+        if not known(name):
+            raise ModelFileError(
+                path, f"its header lists an array {_shown(name)}, which no model has"
+            )
+    start, size = _aligned(16 + length), len(body)
+    places = {name: _place(start, size, name, entry, path) for name, entry in entries.items()}
+    _refuse_overlaps(places, path)
+    return header, {name: _array(body, place) for name, place in places.items()}
 
 
 def _refuse_constant(word: str) -> float:
     raise ValueError(f"{word} is not JSON")
 
 
-def _array(body: memoryview, start: int, name: str, entry: Any, path: Any) -> np.ndarray:
+class _Place(NamedTuple):
+    """Where an array is in the file."""
+
+    first: int
+    last: int  # one past its last byte
+    dtype: np.dtype
+    shape: tuple[int, ...]
+
+
+def _place(start: int, size: int, name: str, entry: Any, path: Any) -> _Place:
     fields: dict[str, Any] = entry if isinstance(entry, dict) else {}
     dtype: Any = fields.get("dtype")
     shape: Any = fields.get("shape")
@@ -115,12 +135,30 @@ def _array(body: memoryview, start: int, name: str, entry: Any, path: Any) -> np
     good = good and all(type(k) is int and 0 <= k < 2**48 for k in [*shape, offset])
     if not good:
         raise ModelFileError(path, f"its header does not describe the array {name!r}")
-    count = prod(shape)
+    kind = np.dtype(dtype)
     first = start + offset
-    if first + count * np.dtype(dtype).itemsize > len(body):
+    last = first + prod(shape) * kind.itemsize
+    if last > size:
         raise ModelFileError(path, f"is too short for the array {name!r} that its header announces")
-    array = np.frombuffer(body, dtype=dtype, count=count, offset=first).reshape(shape)
-    return array.astype(array.dtype.newbyteorder("="))  # a copy, aligned and writable
+    return _Place(first, last, kind, tuple(shape))
+
+
+def _refuse_overlaps(places: dict[str, _Place], path: Any) -> None:
+    before, name = 0, ""
+    for other, place in sorted(places.items(), key=lambda item: item[1][:2]):
+        if place.first < before:
+            raise ModelFileError(path, f"its arrays {name!r} and {other!r} share bytes")
+        before, name = place.last, other
+
+
+def _array(body: memoryview, place: _Place) -> np.ndarray:
+    first, _, kind, shape = place
+    array = np.frombuffer(body, dtype=kind, count=prod(shape), offset=first).reshape(shape)
+    return array.astype(kind.newbyteorder("="))  # a copy, aligned and writable
+
+
+def _shown(name: str) -> str:
+    return repr(name if len(name) <= 40 else name[:37] + "...")
 
 
 def write(
@@ -132,18 +170,20 @@ def write(
         sink.write(content)
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Header and arrays of a file."""
+def read(
+    path: str | os.PathLike[str], known: Callable[[str], bool] = bool
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Header and arrays of a file; an array of a name that is not `known` is refused."""
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path}: is a folder, not a model")
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file")
     with path.open("rb") as source:
-        if source.read(len(MAGIC)) != MAGIC and path.stat().st_size >= len(MAGIC):
+        head = source.read(len(MAGIC))
+        if not MAGIC.startswith(head):
             raise ModelFileError(path, "is not a batchsvm model")  # however large it is
-        source.seek(0)
-        return decode(source.read(), path)
+        return decode(head + source.read(), path, known)
 
 
 def to_json(value: float) -> float | str:

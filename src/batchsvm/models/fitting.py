@@ -42,7 +42,8 @@ def fit_model(
     >>> len(model.certificates)
     3
     """
-    X, y = X if sp.issparse(X) else np.asarray(X), np.asarray(y)
+    data_checks.refuse_masked("X", X)
+    X, y = X if sp.issparse(X) else np.asarray(X), data_checks.as_labels("y", y)
     if intercept_scaling:
         checks.number("intercept_scaling", intercept_scaling, "0 or a positive number", 0.0)
     intercept: dict[str, Any] = (
@@ -112,7 +113,7 @@ def _problem_of(model: Model, data: Dataset, y: Any, sample_weight: Any = None) 
         target, _ = data_checks.read_targets(y, data.n, model.loss)
         targets = data.targets(target, weights)
     else:
-        targets = encode(np.asarray(y), model.classes).targets(data, weights)
+        targets = encode(data_checks.as_labels("y", y), model.classes).targets(data, weights)
     radius = float(model.method_parameters.get("radius", inf))
     bias = model.intercept_scaling or None
     return make_problem(targets, model.loss, model.lam, bias, radius=radius)

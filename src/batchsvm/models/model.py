@@ -12,9 +12,11 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from batchsvm.core.certificate import Certificate
 from batchsvm.core.checks import read_jobs
+from batchsvm.core.data_checks import refuse_broken, refuse_masked
 from batchsvm.core.one_vs_rest import choose
 from batchsvm.core.planning import Plan
 from batchsvm.core.solution import History, Solution, Solutions, Status
@@ -108,6 +110,9 @@ class Model:
                 f"X must have {self.n_features:,} columns, as the training data had, not shape"
                 f" {shape}"
             )
+        refuse_masked("X", X)
+        if issparse(X):
+            refuse_broken(X)
         found = scores(X, self.coef, self.intercept, read_jobs(n_jobs))
         return found[:, 0] if found.shape[1] == 1 else found
 

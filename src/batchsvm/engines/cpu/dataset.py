@@ -99,7 +99,11 @@ class CpuDataset(HostDataset):
     def mean_norm2(self) -> float:
         rows = self.rows
         axes = "i,i->" if isinstance(rows, CSR) else "ij,ij->"
-        return float(np.einsum(axes, rows.values, rows.values, dtype=np.float64)) / self.n
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = float(np.einsum(axes, rows.values, rows.values, dtype=np.float64))
+        if np.isfinite(total):
+            return total / self.n
+        return float((self.norms2 / self.n).sum())  # refuses X, unless the sum alone overflows
 
     @property
     def bytes_per_row(self) -> float:

@@ -299,14 +299,15 @@ def indices_increase(indices, starts, columns, begin, end):
     are below `columns`."""
     for i in range(begin, end):
         start, stop = np.int64(starts[i]), np.int64(starts[i + 1])
-        if start > stop or stop > indices.size:
+        if start < 0 or start > stop or stop > indices.size:  # below 0: from 2^63 on, unsigned
             return False
         if start == stop:
             continue
         falls = 0
         for k in range(start + 1, stop):  # without a way out, so that it is vectorised
             falls += indices[k] <= indices[k - 1]
-        if falls or indices[stop - 1] >= columns:
+        last = np.int64(indices[stop - 1])
+        if falls or last < 0 or last >= columns:
             return False
     return True
 
@@ -315,9 +316,10 @@ def indices_increase(indices, starts, columns, begin, end):
 def indices_are_distinct(indices, starts, last_row):
     """Whether no row has an index twice or beyond the columns; last_row is -1 for each column."""
     for i in range(starts.size - 1):
-        if starts[i + 1] < starts[i] or starts[i + 1] > indices.size:
+        start, stop = np.int64(starts[i]), np.int64(starts[i + 1])
+        if start < 0 or start > stop or stop > indices.size:
             return False
-        for k in range(starts[i], starts[i + 1]):
+        for k in range(start, stop):
             index = np.int64(indices[k])
             if index < 0 or index >= last_row.size or last_row[index] == i:
                 return False

@@ -27,13 +27,15 @@ class ReferenceProblem(HostProblem):
         self.fill(0, self.n)
         extra = 0.0 if self.bias is None else self.bias**2
         self.examples["norm2"] = data.norms2 + extra
-        weight, losses = self.weights(0, self.n), self.loss.value(-self.examples["offset"])
+        weight = self.weights(0, self.n)
+        with np.errstate(over="ignore"):  # whoever uses it looks whether it is finite
+            at_zero = float(np.sum(weight * self.loss.value(-self.examples["offset"])))
         self.facts = Facts(
             self.n,
             data.longest_row + (self.bias is not None),
             SUMMATION_DEPTH,
             np.array([self.total_weight]),
-            np.array([float(np.sum(weight * losses))]),
+            np.array([at_zero]),
             np.array([float(weight.max())]),
             np.array([float(self.examples["norm2"].max())]),
         )
