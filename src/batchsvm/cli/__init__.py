@@ -1,7 +1,7 @@
 """The command line: `batchsvm`.
 
 One file per command.  Results go to stdout, everything else to stderr; with --json, stdout
-is one JSON document.  Exit status: 0 done, 1 the certified gap is above tol, 2 an error
+is one JSON document.  Exit status: 0 done, 1 the proven bound is above tol, 2 an error
 (one line on stderr), 130 interrupted.
 """
 

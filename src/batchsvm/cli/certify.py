@@ -23,7 +23,7 @@ Example:
 )
 @click.argument("model", type=opt.DATA)
 @click.argument("data", type=opt.DATA)
-@click.option("--tol", type=float, help="The gap to check for.  [default: that of the training]")
+@click.option("--tol", type=float, help="What to check for.  [default: that of the training]")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Threads; -1 is all cores.")
 @opt.reading
 @opt.as_json

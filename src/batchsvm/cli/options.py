@@ -91,7 +91,7 @@ lam = click.option(
 )  # fmt: skip
 tol = click.option(
     "--tol", type=float, default=1e-3, show_default=True,
-    help="Stop when the certified gap is at most this share of the objective at w = 0.",
+    help="Stop when the objective is proven to be at most this part of itself above its optimum.",
 )  # fmt: skip
 
 

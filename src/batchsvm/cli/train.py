@@ -104,7 +104,7 @@ def train(
     """Train a linear model on DATA, certify it, and write it to MODEL.
 
     More than two classes are trained one against the rest, each with its certificate.
-    Exit status 1 says that the model was written but its certified gap is above --tol.
+    Exit status 1 says that the model was written but its proven bound is above --tol.
     """
     from batchsvm.models.fitting import fit_model
 

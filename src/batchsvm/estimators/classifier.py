@@ -189,7 +189,7 @@ class BatchSVC(LinearClassifier):
         "auto", "pegasos", "safe", "aggressive" or another of `batchsvm.fit`.
     batch_size : int or "auto"
     tol : float
-        The gap, relative to the objective at zero (which is 1 for the hinge).
+        How far above its optimum the objective may be, as a part of it; proven.
     max_epochs : float
         How often to look at every row at most.
     fit_intercept : bool
@@ -281,7 +281,7 @@ class BatchSVC(LinearClassifier):
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BatchSVC:
-        """Train until the certified gap of every class is at most tol.
+        """Train until the objective of every class is proven to be within tol.
 
         Parameters
         ----------

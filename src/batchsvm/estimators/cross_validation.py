@@ -71,7 +71,7 @@ class_weight, n_jobs, random_state, verbose
         All of them, from the largest to the smallest.
     scores_ : ndarray of shape (n_folds, n_lams)
     gaps_ : ndarray of shape (n_folds, n_lams)
-        The certified gap of each point, relative to the objective at zero; of the worst class.
+        The proven bound of each point, relative to its objective; of the worst class.
     coef_, intercept_, classes_, certificate_, history_, plan_, dual_coef_, n_iter_, \
 n_features_in_, feature_names_in_
         As for `BatchSVC`, of the fit on all rows.

@@ -49,7 +49,7 @@ class BatchSVR(RegressorMixin, BatchLinear):
         "auto", "pegasos", "safe", "aggressive" or another of `batchsvm.fit`.
     batch_size : int or "auto"
     tol : float
-        The gap, relative to the objective at zero (for "absolute": the mean of |y|).
+        How far above its optimum the objective may be, as a part of it; proven.
     max_epochs : float
         How often to look at every row at most.
     fit_intercept : bool
@@ -148,7 +148,7 @@ class BatchSVR(RegressorMixin, BatchLinear):
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BatchSVR:
-        """Train until the certified gap is at most tol.
+        """Train until the objective is proven to be within tol.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The functions that people call: fit, fit_many, path, certify, plan, sigma2, place."""
+"""Train: `place`, `fit`, `fit_many` and `path`, which check their arguments and call `core/`."""
 
 from __future__ import annotations
 
@@ -6,19 +6,14 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-import numpy as np
-
-from batchsvm.core import checks, data_checks
-from batchsvm.core.certificate import Certificate, certify_point
+from batchsvm.core import checks
 from batchsvm.core.convergence_warning import warn_of_problems, warn_unless_converged
 from batchsvm.core.intercept import LinearStart
 from batchsvm.core.many import train_many
 from batchsvm.core.options import for_one, read_options
 from batchsvm.core.path import Path, train_path, warn_of_path
-from batchsvm.core.planning import Plan, make_plan
 from batchsvm.core.problem import make_problem
 from batchsvm.core.progress import with_progress
-from batchsvm.core.proven import distance_to_optimum
 from batchsvm.core.reading import (
     labelled,
     problem_names,
@@ -29,15 +24,7 @@ from batchsvm.core.reading import (
     read_starts,
 )
 from batchsvm.core.solution import Solution, Solutions
-from batchsvm.core.spectral import (
-    FAILURE_PROBABILITY,
-    SAMPLED_ROWS,
-    SIGMA2_METHODS,
-    Sigma2,
-    SpectralQuery,
-    measure_sigma2,
-)
-from batchsvm.core.training import Start, refuse_long_rows, sigma2_for, train
+from batchsvm.core.training import Start, train
 from batchsvm.engines import Dataset, place_on, placed
 from batchsvm.losses import Loss
 from batchsvm.methods import Method, Pegasos
@@ -354,198 +341,3 @@ random_state, callback, engine
     if warn:
         warn_of_path(found, values.size, options.max_epochs)
     return found
-
-
-def certify(
-    X: Any,
-    y: Any,
-    w: Any,
-    alpha: Any,
-    loss: str | Loss = "hinge",
-    lam: float = 1e-4,
-    sample_weight: Any = None,
-    *,
-    radius: float = inf,
-    n_jobs: int | None = None,
-    bias: float | None = None,
-    offset: Any = None,
-    engine: str = "auto",
-) -> Certificate:
-    """The certificate of any (w, alpha), from scratch, whoever computed them.
-
-    `alpha` must lie in its box; `w` need not be w(alpha).  A `radius` confines w to
-    ||w|| <= radius; `bias` and `offset` are those of `fit`.
-
-    Examples
-    --------
-    >>> import batchsvm
-    >>> certificate = batchsvm.certify([[1.0], [1.0]], [1, 1], [0.5], [0.5, 0.5], lam=1.0)
-    >>> certificate.primal, certificate.dual
-    (0.625, 0.375)
-    """
-    loss = checks.read_loss(loss)
-    lam = checks.read_lam("lam", lam)
-    if not (checks.is_scalar(radius) and radius == inf):
-        radius = checks.number("radius", radius, checks.POSITIVE, 0.0)
-    if bias is not None:
-        bias = checks.number("bias", bias, f"{checks.POSITIVE}, or None", 0.0)
-    with placed(X, engine, n_jobs, once=True) as data:
-        w = data_checks.read_vector("w", w, data.d + (bias is not None))
-        alpha = data_checks.read_vector("alpha", alpha, data.n)
-        if np.linalg.norm(w) > radius * (1 + 1e-9):
-            raise ValueError(
-                f"w must have norm at most radius = {radius!r}, not {float(np.linalg.norm(w))!r}"
-            )
-        targets, _ = read_one(data, y, loss, sample_weight, offset)
-        problem = make_problem(targets, loss, lam, bias, radius=radius)
-        dual = data.dual(problem, alpha[:, np.newaxis])
-        [certificate] = certify_point(data, problem, w[:, np.newaxis], dual)
-        return certificate
-
-
-def proven(
-    X: Any,
-    y: Any,
-    solution: Solution,
-    sample_weight: Any = None,
-    *,
-    bias: float | None = None,
-    offset: Any = None,
-    n_jobs: int | None = None,
-    engine: str = "auto",
-) -> np.ndarray:
-    """What is proven of each row in the optimum, though the optimum is not known.
-
-    Parameters
-    ----------
-    X, y, sample_weight, bias, offset
-        What the solution was trained on.
-    solution : Solution
-        Of `fit`; a smaller bound settles more rows.  Nothing that it claims about itself is
-        believed: its certificate is computed anew.
-
-    Returns
-    -------
-    ndarray of shape (n,) of int8
-        1: alpha_i of the optimum is at its upper bound; 0: it is 0, so that row i is no support
-        vector; -1: open.
-
-    Examples
-    --------
-    >>> import batchsvm
-    >>> X, y = [[1.0], [3.0], [-1.0], [-3.0]], [1, 1, -1, -1]
-    >>> solution = batchsvm.fit(X, y, lam=0.1, tol=1e-6, random_state=0)
-    >>> batchsvm.proven(X, y, solution)
-    array([-1,  0, -1,  0], dtype=int8)
-    """
-    if not isinstance(solution, Solution):
-        raise TypeError(f"solution must be what fit returns, not {type(solution).__name__}")
-    if solution.free_intercept:
-        raise ValueError(
-            "solution must have no free intercept: P is not strongly convex in it, so that no row"
-            ' is settled; use intercept="penalised"'
-        )
-    if bias is not None:
-        bias = checks.number("bias", bias, f"{checks.POSITIVE}, or None", 0.0)
-    with placed(X, engine, n_jobs) as data:
-        W = data_checks.read_vector("solution.w", solution.w, data.d + (bias is not None))
-        W = W[:, np.newaxis]
-        alpha = data_checks.read_vector("solution.alpha", solution.alpha, data.n)
-        targets, _ = read_one(data, y, solution.loss, sample_weight, offset)
-        problem = make_problem(targets, solution.loss, solution.lam, bias)
-        if isinstance(solution.method, Pegasos):
-            problem = replace(problem, radius=float(solution.method.radius))
-        dual = data.dual(problem, alpha[:, np.newaxis])
-        [certificate] = certify_point(data, problem, W, dual)
-        distance = distance_to_optimum(certificate, solution.lam)
-        return data.settled(problem, W, np.array([distance]))[:, 0]
-
-
-def sigma2(
-    X: Any,
-    method: str = "auto",
-    *,
-    normalize: bool = True,
-    sampled_rows: int = SAMPLED_ROWS,
-    failure_probability: float = FAILURE_PROBABILITY,
-    n_jobs: int | None = None,
-    random_state: Any = 0,
-    engine: str = "auto",
-) -> Sigma2:
-    """An upper bound on sigma^2 = ||X||^2 / n, rows scaled to unit norm.
-
-    Parameters
-    ----------
-    X : array or CSR matrix of shape (n, d)
-    method : {"auto", "exact", "lanczos", "sample", "crude", "estimate"}
-        "auto" is exact on small data and otherwise random-start Lanczos, 16 passes over
-        the data.  "sample" looks at `sampled_rows` rows; "crude" multiplies the largest
-        row sum and column sum.  "estimate" takes a quick look at 128 rows, and is no bound.
-    normalize : bool
-        Scale each row to unit norm first.  Without, rows must have norm at most 1.
-    failure_probability : float
-        How likely "lanczos" and "sample" may be to return less than sigma^2.
-
-    Returns
-    -------
-    Sigma2
-        A float with attributes `how` and `failure_probability`.
-
-    Examples
-    --------
-    >>> import batchsvm, numpy as np
-    >>> float(batchsvm.sigma2(np.eye(4)))
-    0.25
-    """
-    checks.choice("method", method, SIGMA2_METHODS)
-    words = "strictly between 0 and 1"
-    checks.number("failure_probability", failure_probability, words, 0.0, 1.0)
-    seed = checks.read_seed(random_state)
-    checks.whole("sampled_rows", sampled_rows, 1, 2**62, "a positive integer")
-    query = SpectralQuery(
-        method, bool(normalize), None, int(sampled_rows), float(failure_probability), seed
-    )
-    with placed(X, engine, n_jobs) as data:
-        targets = data.targets(np.ones(data.n, np.int8))
-        facts = data.facts(make_problem(targets, checks.read_loss("hinge"), 1.0))  # X is finite
-        if not normalize:
-            refuse_long_rows(facts, "normalize=True")
-        return measure_sigma2(data, query)
-
-
-def plan(
-    X: Any,
-    y: Any = None,
-    lam: float = 1e-4,
-    tol: float = 1e-3,
-    loss: str | Loss = "hinge",
-    *,
-    sigma2: float | None = None,
-    n_jobs: int | None = None,
-    engine: str = "auto",
-) -> Plan:
-    """What batches can bring on this data: sigma^2, a table of batch sizes, a choice.
-
-    `y` is needed for regression losses only, where P(0) depends on it.
-
-    Examples
-    --------
-    >>> import batchsvm, numpy as np
-    >>> plan = batchsvm.plan(np.eye(4), lam=0.1, tol=0.1)
-    >>> plan.batch_size
-    4
-    """
-    loss = checks.read_loss(loss)
-    lam = checks.read_lam("lam", lam)
-    tol = checks.read_tol(tol)
-    if sigma2 is not None:
-        checks.number("sigma2", sigma2, "between 0 and 1, or None", 0.0, 1.0 + 1e-9)
-    with placed(X, engine, n_jobs) as data:
-        if y is None:
-            if loss.task == "regression":
-                raise ValueError("y must be given for a regression loss, since P(0) depends on it")
-            y = np.ones(data.n, np.int8)
-        targets, _ = read_one(data, y, loss)
-        problem = make_problem(targets, loss, lam)
-        found = sigma2_for(data, problem, SpectralQuery(), sigma2)
-        return make_plan(problem, data.facts(problem), data.d, tol, found)

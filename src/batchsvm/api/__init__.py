@@ -1,0 +1,7 @@
+"""The public functions."""
+
+from batchsvm.api.certify import certify, proven
+from batchsvm.api.plan import plan, sigma2
+from batchsvm.api.train import fit, fit_many, path, place
+
+__all__ = ["certify", "fit", "fit_many", "path", "place", "plan", "proven", "sigma2"]
