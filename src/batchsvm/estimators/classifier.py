@@ -168,14 +168,14 @@ class LinearClassifier(ClassifierMixin, BatchLinear):
 
 
 class BatchSVC(LinearClassifier):
-    """Linear support vector classification with a certified duality gap.
+    """Linear support vector classification with a certificate.
 
     Minimises, for each class against the rest (once for two classes),
 
         (1/sum c) sum_i c_i loss(y_i (<w, x_i> + b)) + lam/2 ||w||^2
 
-    where c_i is the sample weight times the class weight.  `tol` is the certified gap to the
-    optimum, relative to the objective at zero.
+    where c_i is the sample weight times the class weight.  The objective of each is proven
+    to be within `tol` of its optimum.
 
     Parameters
     ----------

@@ -28,10 +28,10 @@ TASK = "regression"
 
 
 class BatchSVR(RegressorMixin, BatchLinear):
-    """Linear support vector regression, and its robust kin, with a certified duality gap.
+    """Linear support vector regression, and its robust kin, with a certificate.
 
-    Minimises  (1/sum c) sum_i c_i loss(<w, x_i> + b - y_i) + lam/2 ||w||^2.  `tol` is the
-    certified gap to the optimum, relative to the objective at zero.
+    Minimises  (1/sum c) sum_i c_i loss(<w, x_i> + b - y_i) + lam/2 ||w||^2.  It is
+    proven to be within `tol` of its optimum.
 
     Parameters
     ----------
