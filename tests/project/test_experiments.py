@@ -39,6 +39,7 @@ def finished(tmp_path_factory):
     return folder, pipeline(folder)
 
 
+@pytest.mark.slow
 def test_the_report_is_complete(finished):
     folder, verdicts = finished
     report = folder / "report"
@@ -61,12 +62,14 @@ def test_the_report_is_complete(finished):
     assert all(row["versions"].startswith("Python") and "cores" in row["machine"] for row in rows)
 
 
+@pytest.mark.slow
 def test_the_paper_holds_on_tiny_data(finished):
     _, verdicts = finished
     assert verdicts[DETERIORATES] == "holds"
     assert verdicts["The naive variant deteriorates or fails for large batches"] == "holds"
 
 
+@pytest.mark.slow
 def test_a_planted_failure_turns_a_verdict(finished, tmp_path):
     from dataclasses import replace
 
@@ -76,6 +79,7 @@ def test_a_planted_failure_turns_a_verdict(finished, tmp_path):
     assert after[DETERIORATES] == "does not hold"
 
 
+@pytest.mark.slow
 def test_a_finished_run_does_nothing_again_and_a_cut_line_is_done_again(finished, monkeypatch):
     folder, verdicts = finished
     kept = folder / "cells" / f"cells-{fingerprint()}.jsonl"
@@ -158,6 +162,7 @@ def test_batches_of_one_are_run_once_for_all_dual_methods():
     assert len(tasks) == 2 * 3 * 3  # pegasos and SDCA, three seeds, three losses
 
 
+@pytest.mark.slow
 def test_wall_clock_times_are_iterations_times_their_time(finished):
     folder, _ = finished
     report = folder / "report"
