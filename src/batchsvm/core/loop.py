@@ -87,6 +87,7 @@ class Loop:
         self.statuses: list[Status | None] = [None] * problem.k
         self._at_zero = trainer.facts.primal_at_zero.tolist()
         self._has_best_constant = [problem.bias is None] * problem.k
+        self._seen = [inf] * problem.k  # the smallest P that a full pass has found
         self._records: list[list[tuple[float, ...]]] = [[] for _ in range(problem.k)]
         self._iterations = [0] * problem.k
         self._seconds = self._certify_seconds = 0.0
@@ -143,10 +144,9 @@ class Loop:
                 if stop.is_set:
                     return
                 at_stop = [k for k in running if self._iterations[k] >= until]
-                hopeful = progress.estimates <= targets
                 self._full_pass(at_stop, may_certify=running if is_ours else [])
                 for k in running if is_ours else ():
-                    if hopeful[k]:  # too much so
+                    if progress.estimates[k] <= hopes[k] * self._goal(k):  # too hopeful
                         hopes[k] /= 2
             if not self._open():
                 return
@@ -161,7 +161,8 @@ class Loop:
         sums = trainer.sums(W, screen=True)
         gaps = sums.gaps(problem.lam)
         primals = sums.primals(problem.lam)
-        within = [k for k in may_certify if gaps[k] <= self._goal(k, primals[k])]
+        self._seen = [min(pair) for pair in zip(self._seen, primals, strict=True)]
+        within = [k for k in may_certify if gaps[k] <= self._goal(k)]
         which = sorted({*certifies, *within})
         if not which:
             self._seconds += perf_counter() - began
@@ -192,12 +193,12 @@ class Loop:
             )
         self.statuses[k] = self._why_stop(k, certificate, asked)
 
-    def _goal(self, k: int, primal: float = inf) -> float:
-        """The bound at which problem k is solved, if this or the best w so far is its w."""
+    def _goal(self, k: int) -> float:
+        """The bound at which problem k is solved, by the smallest P so far."""
         if self.options.goal is not None:
             return self.options.goal
         tol, best = self.options.tol, self.best[k]
-        primal = primal if best is None else min(primal, best.primal)
+        primal = self._seen[k] if best is None else min(self._seen[k], best.primal)
         if primal < tol * self._at_zero[k] and not self._has_best_constant[k]:
             found = primal_at_zero(self.data, self.problem.only(k), has_intercept=True)
             self._at_zero[k] = min(self._at_zero[k], found)
