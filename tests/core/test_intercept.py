@@ -18,6 +18,7 @@ from sklearn.svm import SVC, SVR
 import batchsvm
 from batchsvm import BatchSVC, BatchSVR, Status
 from batchsvm.core.best_constant import best_constant
+from batchsvm.core.problem import make_problem
 from batchsvm.core.spectral import SpectralQuery, measure_sigma2
 from batchsvm.engines.balance import balanced as balance
 from batchsvm.engines.cpu.rows import CSR, Biased, Dense
@@ -88,6 +89,17 @@ def test_the_best_constant_minimises_the_loss_of_a_constant(loss):
         tried = [data.constant_sums(problem, np.array([b])).losses[0]
                  for b in (found, *np.linspace(-3, 3, 601))]  # fmt: skip
     assert tried[0] <= min(tried) * (1 + 1e-3)
+
+
+def test_the_best_constant_beside_offsets_far_away():
+    X, y = np.zeros((4, 1)), np.array([1.0, 1.0, -1.0, -1.0])
+    with batchsvm.place(X) as data:
+        for offset in (np.full(4, 500.0), np.array([900.0, 800.0, 700.0, 850.0]), np.full(4, -3e4)):
+            problem = make_problem(data.targets(y, None, offset), LOSSES["logistic"](), 1.0)
+            found = best_constant(data, problem)
+            tried = [data.constant_sums(problem, np.array([b])).losses[0]
+                     for b in (found, *(-offset), *(-offset + 40), 0.0)]  # fmt: skip
+            assert tried[0] <= min(tried) * (1 + 1e-3)
 
 
 def fit_linear(X, y, *, lam, **options):

@@ -11,7 +11,7 @@ from batchsvm.core.problem import Problem
 if TYPE_CHECKING:
     from batchsvm.engines.protocol import Dataset
 
-MAX_CONSTANT = 1e3  # how far to look for it
+DOUBLINGS = 10  # of the interval in which to look for it
 BISECTIONS = 30
 
 
@@ -32,14 +32,18 @@ def best_constant(data: Dataset, problem: Problem) -> float:
     fits all targets, it does."""
     smallest, largest = data.offset_range(problem)
     low, high = float(smallest[0]) - 1.0, float(largest[0]) + 1.0
+    if problem.loss.task == "classification":  # s_i b - o_i: the signs turn offsets around
+        high = max(-low, high)
+        low = -high
 
     def slope(b: float) -> float:
         return float(data.constant_sums(problem, np.array([b])).slopes[0])
 
-    while slope(low) > 0 and low > -MAX_CONSTANT:
-        low *= 2.0
-    while slope(high) < 0 and high < MAX_CONSTANT:
-        high *= 2.0
+    for _ in range(DOUBLINGS):
+        if slope(low) <= 0 <= slope(high):
+            break
+        width = high - low
+        low, high = (low - width, high) if slope(low) > 0 else (low, high + width)
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         low, high = (low, middle) if slope(middle) > 0 else (middle, high)
