@@ -245,6 +245,7 @@ def test_every_help_has_an_example():
         assert command.help
 
 
+@pytest.mark.slow
 def test_the_examples_work(tmp_path, monkeypatch, capsys):
     """In this process: starting one for each line would take most of the time."""
     monkeypatch.chdir(tmp_path)

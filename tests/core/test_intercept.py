@@ -31,11 +31,10 @@ from helpers import FORMATS, csr, one_problem, toy
 @pytest.mark.parametrize(
     ("method", "b", "name"),
     [
-        ("auto", 1, "dense-float64"),
-        ("auto", 1, "dense-float32"),
         ("auto", 1, "csr-float32-int64"),
-        ("aggressive", 8, "csr-float64-int32"),
         ("pegasos", 8, "dense-float64"),
+        pytest.param("auto", 1, "dense-float32", marks=pytest.mark.slow),
+        pytest.param("aggressive", 8, "csr-float64-int32", marks=pytest.mark.slow),
     ],
 )
 def test_a_virtual_column_is_a_column(method, b, name):

@@ -77,6 +77,7 @@ def certified_optimum(X, y, loss, lam):
     return solution.certificate
 
 
+@pytest.mark.slow
 @given(problems(), st.randoms(use_true_random=False))
 def test_permuting_rows_and_features_changes_nothing(problem, random):
     X, y, loss, lam = problem

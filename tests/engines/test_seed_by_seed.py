@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from batchsvm.methods import METHODS, Aggressive, Pegasos
-from helpers import FORMATS, LAM, quietly, thinned, toy
+from helpers import FORMATS, LAM, grid, quietly, thinned, toy
 
 
 def assert_same_run(X, y, epochs=2, rtol=1e-9, **kwargs):
@@ -41,10 +41,15 @@ def test_every_format(method, stored):
     assert_same_run(form(X), y, lam=LAM, method=method, batch_size=7)
 
 
-@pytest.mark.parametrize("batch_size", [1, 7])
-@pytest.mark.parametrize("sampling", ["permutation", "subsets"])
-@pytest.mark.parametrize("averaging", [None, "tail", "decay"])
-@pytest.mark.parametrize("method", [name for name in METHODS if name != "blocks"])
+@pytest.mark.parametrize(
+    ("method", "averaging", "sampling", "batch_size"),
+    grid(
+        [name for name in METHODS if name != "blocks"],
+        [None, "tail", "decay"],
+        ["permutation", "subsets"],
+        [1, 7],
+    ),
+)
 def test_every_sampling_and_averaging(method, averaging, sampling, batch_size):
     X, y = toy("logistic")
     weights = np.random.default_rng(0).random(len(y)) * (np.arange(len(y)) % 5 > 0)

@@ -189,12 +189,14 @@ def repeated(path, unit, megabytes):
     path.write_bytes(b"".join([*parts, press.flush()]))
 
 
+@pytest.mark.slow
 def test_blanks_without_end(tmp_path):
     repeated(tmp_path / "x.svm.bz2", b" ", 500)
     found = in_little_memory(READ, tmp_path / "x.svm.bz2", room=700 * MEGABYTE)
     assert found.endswith("holds no rows")
 
 
+@pytest.mark.slow
 def test_empty_lines_leave_no_room_behind(tmp_path):
     """Each block of empty lines had room for a row per line, until the end of the file."""
     repeated(tmp_path / "x.svm.bz2", b"\n", 200)

@@ -264,6 +264,7 @@ def test_odd_arrays():
     assert odd_arrays(150, seed=0).total() == 150
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strike", [signal.SIGKILL, signal.SIGINT])
 def test_a_struck_training(tmp_path, strike):
     assert struck_trainings(tmp_path, 2, 0, strike).total() == 2

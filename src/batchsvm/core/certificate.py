@@ -168,8 +168,6 @@ def assemble(problem: Problem, sums: Sums, combination: np.ndarray) -> tuple[Cer
 def _assemble_one(problem: Problem, k: int, sums: Sums, v: np.ndarray) -> Certificate:
     place = _Place(problem, k, sums.facts, v.size)
     found = _certificate(place, sums.values[:, k].tolist(), float(sums.norms[k]), norm(v))
-    if not isfinite(found.primal - found.dual):  # an iterate that overflowed certifies nothing
-        return Certificate(found.primal, found.dual, inf, inf, found.support_vectors)
     if not found.gap >= -found.rounding:
         raise CertificateError(
             f"dual {found.dual!r} is above primal {found.primal!r} by more than the rounding error"
@@ -200,6 +198,10 @@ class _Place(NamedTuple):
 def _certificate(place: _Place, values: list[float], norm_w: float, norm_v: float) -> Certificate:
     primal, primal_rounding = _primal(place, values, norm_w)
     dual, dual_rounding = _dual(place, values, norm_v)
+    if not isfinite(primal + primal_rounding):  # what has overflowed certifies nothing
+        primal_rounding = inf
+    if not isfinite(dual + dual_rounding):
+        dual_rounding = inf
     return Certificate(primal, dual, primal_rounding, dual_rounding, int(values[SUPPORT_VECTORS]))
 
 
