@@ -194,7 +194,7 @@ class ConvergenceDisplay:
         if self.tol:
             gap.axhline(self.tol, color=MARK, linestyle="--", linewidth=1)
             gap.annotate(
-                "tol", (0.01, self.tol), xycoords=("axes fraction", "data"), va="bottom",
+                "tol P(w)", (0.01, self.tol), xycoords=("axes fraction", "data"), va="bottom",
                 color=MARK, fontsize="small",
             )  # fmt: skip
             low, high = gap.get_ylim()
