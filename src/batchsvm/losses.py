@@ -26,8 +26,9 @@ same text is run on whole arrays here and on single numbers in compiled kernels.
 loss has at least one field: Numba cannot pass an empty struct to a compiled method.
 `allowed` says which parameters a loss can have: an open interval and its words.
 A value and a subgradient are rounded by at most 16 units in the last place, a conjugate by at most
-128 of |conjugate| + scale |alpha|, where `scale` is 1 if a loss has none: certificates rely on
-that (`core/rounding.py`), and on phi not being negative.
+128 of |conjugate| + scale |alpha|, where `scale` (1 if a loss has none) is the largest slope of its
+conjugate, or the size of responses at which its terms cancel.  Certificates rely on that
+(`core/rounding.py`), and on phi not being negative.
 `corners = False` says that no alpha is a bound or a kink at which rows come to rest, so that it
 is no use to look for rows to leave out (`engines/screening.py`).
 `docs/add_a_loss.md` shows how to add one.
@@ -86,6 +87,10 @@ class Hinge(NamedTuple):
     def second_derivative(self, a):
         return 0.0 * a
 
+    @property
+    def scale(self) -> float:
+        return self.margin
+
     def conjugate(self, alpha):
         return -self.margin * alpha
 
@@ -117,6 +122,10 @@ class SmoothedHinge(NamedTuple):
 
     def second_derivative(self, a):
         return ((a < 1.0) & (a > 1.0 - self.smoothing)) / self.smoothing
+
+    @property
+    def scale(self) -> float:
+        return max(1.0, self.smoothing)
 
     def conjugate(self, alpha):
         return alpha * (0.5 * self.smoothing * alpha - 1.0)
@@ -238,6 +247,10 @@ class EpsilonInsensitive(NamedTuple):
     def second_derivative(self, a):
         return 0.0 * a
 
+    @property
+    def scale(self) -> float:
+        return max(1.0, self.epsilon)
+
     def conjugate(self, alpha):
         return self.epsilon * np.abs(alpha)
 
@@ -334,6 +347,10 @@ class Huber(NamedTuple):
 
     def second_derivative(self, a):
         return 1.0 * (np.abs(a) < self.delta)
+
+    @property
+    def scale(self) -> float:
+        return max(1.0, self.delta)
 
     def conjugate(self, alpha):
         return 0.5 * alpha * alpha

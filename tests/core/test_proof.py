@@ -199,3 +199,10 @@ def test_a_stored_alpha_outside_of_the_exact_box_is_taken_to_its_nearest_point()
                 losses.Quantile(quantile), 1e-3, c, None, None, inf)  # fmt: skip
     assert any(a != exact(b) for a, b in zip(Exact(case).nearest(alpha), alpha, strict=True))
     prove(case, certify(case))
+
+
+def test_a_quotient_that_underflows_counts():
+    """alpha_i/c_i is rounded by a part of itself, or by an underflow that a margin makes large."""
+    case = Case("underflow", np.ones((1, 1)), np.ones(1), np.zeros(1), np.array([2.0 * 5e-324]),
+                losses.Hinge(1e300), 1e10, np.array([0.75]), None, None, inf)  # fmt: skip
+    prove(case, certify(case))

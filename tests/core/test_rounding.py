@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from exact import EXACT, exact, phi, phi_conjugate, random_loss
 
+from batchsvm.compiled import JIT_OPTIONS
 from batchsvm.core import rounding
 from batchsvm.losses import LOSSES
 
@@ -38,8 +39,27 @@ def test_exp_log_and_log1p_are_within_three_units(name, compiled):
         assert max(ulps(f, truth(exact(x))) for f, x in zip(found, points, strict=True)) <= 3.0
 
 
+@numba.njit(**JIT_OPTIONS)
+def fill(loss, points, alphas, values, conjugates):
+    for k in range(points.size):
+        values[k] = loss.value(points[k])
+    for k in range(alphas.size):
+        conjugates[k] = loss.conjugate(alphas[k])
+
+
+def compiled_formulas(loss, points, alphas):
+    found = np.empty(points.size), np.empty(alphas.size)
+    fill(loss, points, alphas, *found)
+    return found
+
+
+def formulas(loss, points, alphas):
+    return loss.value(points), loss.conjugate(alphas)
+
+
+@pytest.mark.parametrize("evaluate", [formulas, compiled_formulas])
 @pytest.mark.parametrize("name", LOSSES)
-def test_losses_round_no_more_than_the_proof_allows(name):
+def test_losses_round_no_more_than_the_proof_allows(name, evaluate):
     rng = np.random.default_rng(0)
     unit = rounding.UNIT
     for loss in [LOSSES[name](), *(random_loss_of(name, rng) for _ in range(4))]:
@@ -47,19 +67,18 @@ def test_losses_round_no_more_than_the_proof_allows(name):
         places = [np.nextafter(p, p + np.arange(-1.0, 2.0)) for p in kinks(loss)]
         sizes = 10.0 ** rng.uniform(-20, 20, 200)
         responses = np.concatenate([[0.0], *places, rng.standard_normal(200) * sizes])
-        for a, value in zip(responses, loss.value(responses), strict=True):
-            truth = phi(loss, exact(a))
-            assert abs(exact(value) - truth) <= rounding.VALUE_ROUNDINGS * unit * truth + 1e-300, (
-                loss,
-                a,
-            )
         upper = min(loss.upper, 1e6)
         small = 10.0 ** rng.uniform(-40, 0, 100)
         alphas = np.concatenate([
             [loss.lower, upper, 0.0], rng.uniform(loss.lower, upper, 200), upper * small,
             upper * (1 - small),
         ])  # fmt: skip
-        for alpha, found in zip(alphas, loss.conjugate(alphas), strict=True):
+        values, conjugates = evaluate(loss, responses, alphas)
+        for a, value in zip(responses, values, strict=True):
+            truth = phi(loss, exact(a))
+            allowed = rounding.VALUE_ROUNDINGS * unit * truth + 1e-300
+            assert abs(exact(value) - truth) <= allowed, (loss, a)
+        for alpha, found in zip(alphas, conjugates, strict=True):
             truth = phi_conjugate(loss, exact(alpha))
             allowed = rounding.CONJUGATE_ROUNDINGS * unit * (abs(truth) + scale * abs(alpha))
             assert abs(exact(found) - truth) <= allowed, (loss, alpha)

@@ -7,6 +7,8 @@ import pytest
 
 import batchsvm
 from batchsvm import BatchSVR
+from batchsvm.core.best_constant import primal_at_zero
+from batchsvm.core.problem import make_problem
 from batchsvm.core.solution import Status
 from batchsvm.losses import LOSSES
 from helpers import LAM, toy
@@ -68,3 +70,19 @@ def test_a_constant_target_with_a_free_intercept(loss, y):
     model = BatchSVR(loss, intercept="free", random_state=0).fit(X, np.full(20, y))
     assert model.certificate_.primal == 0.0
     np.testing.assert_array_equal(model.predict(X), np.full(20, y))
+
+
+def test_p0_knows_nothing_of_rows_that_weigh_nothing_and_little_of_outliers():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 40))
+    y = 1e6 + X @ rng.standard_normal(40)
+    y[:2] = 1e13, -1e13
+    for weight in (0.0, 1e-20):
+        weights = np.ones(200)
+        weights[:2] = weight
+        with batchsvm.place(X) as data:
+            problem = make_problem(data.targets(y, weights), LOSSES["absolute"](), 1.0)
+            found = primal_at_zero(data, problem, has_intercept=True)
+        # Of absolute deviations the median is the best constant.
+        expected = np.abs(y[2:] - np.median(y[2:])).sum() / weights.sum()
+        assert found == pytest.approx(expected, rel=1e-2)

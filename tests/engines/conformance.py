@@ -330,6 +330,8 @@ def test_constants_are_those_of_a_constant_prediction(setting):
         values = [c @ setting.values(k, s * b_ - fixed) for b_ in b[k] + step * np.arange(-1, 2)]
         assert found.losses[k] == pytest.approx(values[1], rel=1e-13)
         assert found.slopes[k] == pytest.approx((values[2] - values[0]) / (2 * step), abs=1e-4)
+        assert found.weights[k] == pytest.approx(c.sum())
+        fixed = fixed[c > 0]
         assert (low[k], high[k]) == pytest.approx((fixed.min(), fixed.max()), abs=1e-14)
 
 

@@ -64,6 +64,7 @@ def certify(model: str, data: str, tol: float | None, jobs: int, as_json: bool,
             "certificates": [certificate_facts(c) for c in certificates],
         })  # fmt: skip
         return 0 if within else 1
+    floor = ", and within tol^2 of the objective at zero" if within and worst > tol else ""
     for k, certificate in enumerate(certificates):
         name = (
             f"class {made.classes[k]}: "
@@ -73,6 +74,6 @@ def certify(model: str, data: str, tol: float | None, jobs: int, as_json: bool,
         click.echo(f"{name}{certificate}")
     click.echo(
         f"the proven bound is {'within' if within else 'ABOVE'} tol: {worst:.3g} of the primal,"
-        f" tol {tol:g}"
+        f" tol {tol:g}{floor}"
     )
     return 0 if within else 1

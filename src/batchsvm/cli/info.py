@@ -51,6 +51,10 @@ def info(model: str, as_json: bool) -> None:
         several = len(made.certificates) > 1
         name = f"certificate, class {found['classes'][k]}" if several else "certificate"
         click.echo(f"  {name:<{width}}  {certificate}")
+    if made.statuses:
+        ended = ", ".join(sorted({name.lower().replace("_", " ") for name in made.statuses}))
+        tol = "" if made.plan is None else f" (tol {made.plan.tol:g})"
+        click.echo(f"  {'ended':<{width}}  {ended}{tol}")
     if not made.certificates:
         click.echo(f"  {'certificate':<{width}}  none")
     for words in made.lacks:

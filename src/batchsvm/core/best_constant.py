@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from batchsvm.engines.protocol import Dataset
 
 DOUBLINGS = 10  # of the interval in which to look for it
-BISECTIONS = 30
+MAX_BISECTIONS = 100
+PRECISION = 2.0**-30  # of the constant, relative to 1 or to itself
 
 
 def constant_value(data: Dataset, problem: Problem, b: float) -> float:
@@ -44,7 +45,9 @@ def best_constant(data: Dataset, problem: Problem) -> float:
             break
         width = high - low
         low, high = (low - width, high) if slope(low) > 0 else (low, high + width)
-    for _ in range(BISECTIONS):
+    for _ in range(MAX_BISECTIONS):
+        if high - low <= PRECISION * max(1.0, min(abs(low), abs(high))):
+            break
         middle = (low + high) / 2
         low, high = (low, middle) if slope(middle) > 0 else (middle, high)
     candidates = (low, high, (low + high) / 2, float(smallest[0]), float(largest[0]))

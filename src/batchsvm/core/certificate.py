@@ -236,13 +236,13 @@ def _dual(place: _Place, values: list[float], norm_v: float) -> tuple[float, flo
     off = INFLATION * bounds.gamma(rows + bounds.ALPHA_ROUNDINGS) * pull
     off += sqrt(columns) * rows * UNDERFLOW
     norm_above = (bounds.norm_above(norm_v, columns) + off) / weight
-    norm_above *= 1 + bounds.summation(rows, 0.0)
+    norm_above *= 1 + bounds.summation(rows, facts.depth)
     worst = _regulariser_conjugate(lam, radius, norm_above) * (1 + bounds.FEW * UNIT)
     rounding = (
         share * (values[MAGNITUDE] + scale * alphas) / weight
         + max(0.0, worst - conjugate)
         + bounds.FEW * UNIT * abs(dual)
-        + UNDERFLOW * (rows / weight + 1)
+        + UNDERFLOW * (rows / weight + rows) * (1 + scale)
     )
     return dual, INFLATION * rounding
 

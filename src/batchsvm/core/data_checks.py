@@ -150,7 +150,7 @@ def read_targets(
 
 
 def refuse_infinite_loss(losses_at_zero: float) -> None:
-    """Refuse targets whose losses at w = 0 add up to infinity: P(0) is what tol is relative to."""
+    """Refuse targets whose losses at w = 0 add up to infinity: nothing could be certified."""
     if not np.isfinite(losses_at_zero):
         raise ValueError(
             "y must have a finite mean loss at w = 0, but that is infinite: scale y down, and the"

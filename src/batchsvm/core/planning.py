@@ -61,7 +61,8 @@ class Plan:
     n, d : int
         Rows and columns.
     lam, tol : float
-        What the iteration counts are for; `tol` is the gap relative to P(0).
+        What the fit is asked for; the iteration counts of the theorems are for a gap of
+        tol P(0).
     sigma2 : Sigma2
         Upper bound on the spectral norm of the rows scaled to unit norm.
     batch_size : int

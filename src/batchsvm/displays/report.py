@@ -112,7 +112,10 @@ def in_words(certificate: Certificate, tol: float | None, converged: bool = Fals
         return text
     met = certificate.relative_gap <= tol
     if converged and not met:
-        return f"{text} The objective is next to nothing beside that of the best constant model."
+        return (
+            f"{text} The objective is small beside that of the best constant model, by which the"
+            f" tolerance of {100 * tol:.3g} % counts twice then: the bound is within it."
+        )
     return text + (
         f" That is within the tolerance of {100 * tol:.3g} % that was asked for."
         if met
@@ -187,8 +190,8 @@ def _plan(plan: Plan) -> str:
     chosen = next((k for k, row in enumerate(plan.table) if row.b == plan.batch_size), None)
     head = ["batch size b", "β_b", "speed-up b/β_b", "Pegasos, at most", "SDCA, at most"]
     note = (
-        "The last two columns are the iterations after which Theorems 1 and 2 promise the"
-        " tolerance, in the worst case; real runs need far fewer."
+        "The last two columns are the iterations after which Theorems 1 and 2 promise a"
+        " gap of tol times what the zero model has, in the worst case; real runs need far fewer."
     )
     return f"<p>{escape(text)}</p>{_table(head, rows, chosen)}<p class='sub'>{note}</p>"
 

@@ -78,7 +78,11 @@ class HostDataset(ABC):
         self.require_open()
         low, high = np.zeros(problem.k), np.zeros(problem.k)
         for k in range(problem.k):
-            _, offsets = _targets_of(problem, k).signs_and_offsets(problem.loss)
+            targets = _targets_of(problem, k)
+            _, offsets = targets.signs_and_offsets(problem.loss)
+            weights = targets.weights(0, self.n)
+            if weights is not None and weights.any():
+                offsets = offsets[weights > 0.0]
             low[k], high[k] = offsets.min(), offsets.max()
         return low, high
 

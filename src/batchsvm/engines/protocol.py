@@ -235,7 +235,8 @@ class Dataset(Protocol):
         ...
 
     def offset_range(self, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-        """The smallest and the largest o_i of each problem, (K,); `problem.offset` is not in it."""
+        """The smallest and the largest o_i of each problem, (K,), of rows that weigh something;
+        `problem.offset` is not in it."""
         ...
 
     def gram_times(

@@ -149,7 +149,6 @@ n_features_in_, feature_names_in_
         splitter = check_cv(self.cv, data.y, classifier=True)
         folds = list(splitter.split(np.zeros(len(data.y)), data.y, groups))
         self._cross_validate(data, folds, settings, scorer)
-        self._warn_of_folds(settings)
         self._train(data, self._best_lam(), settings, sample_weight)
         return self
 
@@ -170,7 +169,7 @@ n_features_in_, feature_names_in_
         seed, stop = read_seed(self.random_state), StopFlag()
         with placed(data.X, n_jobs=settings.n_jobs) as whole:
 
-            def one(k: int) -> tuple[np.ndarray, np.ndarray]:
+            def one(k: int) -> tuple[np.ndarray, np.ndarray, int]:
                 train, test = folds[k]
                 fold = _Fold(whole, data, train, test, (seed + k) % 2**64)
                 return self._fold(fold, settings, scorer, stop)
@@ -181,8 +180,9 @@ n_features_in_, feature_names_in_
                 raise KeyboardInterrupt(
                     "lam was not chosen yet, so that nothing was fitted"
                 ) from None
-        self.scores_ = np.array([scores for scores, _ in found])
-        self.gaps_ = np.array([gaps for _, gaps in found])
+        self.scores_ = np.array([scores for scores, _, _ in found])
+        self.gaps_ = np.array([gaps for _, gaps, _ in found])
+        self._warn_of_folds(sum(short for _, _, short in found), settings)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The score that lam was chosen by: that of `scoring`, or accuracy.
@@ -213,10 +213,10 @@ n_features_in_, feature_names_in_
 
     def _fold(
         self, fold: _Fold, settings: Settings, scorer: Any, stop: StopFlag
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Scores and gaps of one fold, for each lam."""
+    ) -> tuple[np.ndarray, np.ndarray, int]:
+        """Scores and gaps of one fold, for each lam, and for how many it stopped above tol."""
         data, judged = fold.data, self._judged()
-        scores, gaps = [], []
+        scores, gaps, short = [], [], 0
         with fold.whole.subset(fold.train) as whole, whole.share(1) as rows:
             weights = None if data.weights is None else data.weights[fold.train]
             targets = data.classes.take(fold.train).targets(rows, weights)
@@ -238,11 +238,11 @@ n_features_in_, feature_names_in_
                 judged.intercept_ = np.array([model.intercept for model in models])
                 scores.append(_judge(judged, scorer, held_out, y, scored))
                 gaps.append(max(model.solution.certificate.relative_gap for model in models))
-        return np.array(scores), np.array(gaps)
+                short += not all(model.solution.status.converged for model in models)
+        return np.array(scores), np.array(gaps), short
 
-    def _warn_of_folds(self, settings: Settings) -> None:
+    def _warn_of_folds(self, short: int, settings: Settings) -> None:
         options = settings.options
-        short = int((self.gaps_ > options.tol).sum())
         if short:
             warn_of_convergence(
                 f"{short} of {self.gaps_.size} points of the cross-validation stopped above tol ="

@@ -33,8 +33,9 @@ class ReferenceDataset(HostDataset):
         sparse = scipy.sparse.issparse(matrix)
         if sparse:
             refuse_broken(matrix)
-            self.X = scipy.sparse.csr_array(matrix.astype(np.float64))  # a copy
-            self.X.sum_duplicates()
+            self.X = scipy.sparse.csr_array(matrix.copy())
+            self.X.sum_duplicates()  # in the type that it has, as in the cpu engine
+            self.X = self.X.astype(np.float64)
         else:
             self.X = matrix.astype(np.float64)
         self.n, self.d = self.X.shape
