@@ -32,8 +32,9 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# A file of tests stays on one core, so that few kernels are compiled twice.
 test: lint
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 # What is worth running after every edit: no estimators, commands, files, docs.
 test-fast: $(READY)

@@ -110,6 +110,7 @@ def test_certify_believes_nothing_that_the_file_says(folder):
     assert call(folder, "certify", "liar.model", "breast-cancer.train.svm").returncode == 1
 
 
+@pytest.mark.slow
 def test_several_classes_formats_and_report(folder):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3)).round(3)

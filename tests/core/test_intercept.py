@@ -135,7 +135,13 @@ def test_bad_bias(bias):
 # Offsets
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    "loss",
+    [
+        name if name in ("hinge", "huber") else pytest.param(name, marks=pytest.mark.slow)
+        for name in LOSSES
+    ],
+)
 def test_an_offset_is_a_feature_with_a_fixed_coefficient(loss):
     X, y = toy(loss)
     offset = np.random.default_rng(1).normal(size=len(y))
