@@ -29,6 +29,9 @@ A value and a subgradient are rounded by at most 16 units in the last place, a c
 128 of |conjugate| + scale |alpha|, where `scale` (1 if a loss has none) is the largest slope of its
 conjugate, or the size of responses at which its terms cancel.  Certificates rely on that
 (`core/rounding.py`), and on phi not being negative.
+`cuda` holds the bodies of the first three and of `dual_step` in CUDA C, for the gpu engine: T is the
+type of numbers there, and the field of the loss is known by its name.  A loss without it trains on
+the other engines.
 `corners = False` says that no alpha is a bound or a kink at which rows come to rest, so that it
 is no use to look for rows to leave out (`engines/screening.py`).
 `docs/add_a_loss.md` shows how to add one.
@@ -97,6 +100,13 @@ class Hinge(NamedTuple):
     def dual_step(self, alpha, a, q):
         return np.minimum(np.maximum(alpha + (self.margin - a) / q, 0.0), 1.0)
 
+    cuda = {
+        "value": "return max(margin - a, T(0));",
+        "subgradient": "return a < margin ? T(-1) : T(0);",
+        "conjugate": "return -margin * alpha;",
+        "dual_step": "return min(max(alpha + (margin - a) / q, T(0)), T(1));",
+    }
+
 
 class SmoothedHinge(NamedTuple):
     """The hinge with its kink rounded off by a parabola of width `smoothing`.
@@ -134,6 +144,17 @@ class SmoothedHinge(NamedTuple):
         best = alpha + (1.0 - a - self.smoothing * alpha) / (q + self.smoothing)
         return np.minimum(np.maximum(best, 0.0), 1.0)
 
+    cuda = {
+        "value": """
+            T slope = min(max((1 - a) / smoothing, T(0)), T(1));
+            return slope * (1 - a - T(0.5) * smoothing * slope);""",
+        "subgradient": "return -min(max((1 - a) / smoothing, T(0)), T(1));",
+        "conjugate": "return alpha * (T(0.5) * smoothing * alpha - 1);",
+        "dual_step": """
+            T best = alpha + (1 - a - smoothing * alpha) / (q + smoothing);
+            return min(max(best, T(0)), T(1));""",
+    }
+
 
 class SquaredHinge(NamedTuple):
     """max(0, margin - a)^2, the default of scikit-learn's LinearSVC.  Not Lipschitz.
@@ -168,6 +189,14 @@ class SquaredHinge(NamedTuple):
 
     def dual_step(self, alpha, a, q):
         return np.maximum(alpha + (self.margin - a - 0.5 * alpha) / (q + 0.5), 0.0)
+
+    cuda = {
+        "value": "T below = max(margin - a, T(0)); return below * below;",
+        "subgradient": "return -2 * max(margin - a, T(0));",
+        "conjugate": "return alpha * (T(0.25) * alpha - margin);",
+        "dual_step": """
+            return max(alpha + (margin - a - T(0.5) * alpha) / (q + T(0.5)), T(0));""",
+    }
 
 
 class Logistic(NamedTuple):
@@ -222,6 +251,27 @@ class Logistic(NamedTuple):
         rest = 1.0 / (1.0 + np.exp(np.minimum(u, 80.0)))
         return mirrored + sign * (1.0 - rest)
 
+    cuda = {
+        "value": "return log1p(exp(-abs(a))) + max(-a, T(0));",
+        "subgradient": "return -1 / (1 + exp(min(a, T(80))));",
+        "conjugate": """
+            T rest = alpha < 1 ? (1 - alpha) * log1p(-alpha) : T(0);
+            return (alpha > 0 ? alpha * log(alpha) : T(0)) + rest;""",
+        "dual_step": """
+            bool mirrored = a + q * (T(0.5) - alpha) > 0;
+            T sign = mirrored ? T(-1) : T(1);
+            T offset = sign * a + q * ((mirrored ? T(0) : T(1)) - sign * alpha);
+            T floor = max(-offset, T(0));
+            T u = log(max(q / max(abs(offset), T(1)), T(1)));
+            u = max(log(max(q / max(offset + u, T(1)), T(1))), floor);
+            for (int step = 0; step < int(newton_steps); step++) {
+                T rest = 1 / (1 + exp(min(u, T(80))));
+                u = max(u - (u + offset - q * rest) / (1 + q * rest * (1 - rest)), floor);
+            }
+            T rest = 1 / (1 + exp(min(u, T(80))));
+            return (mirrored ? T(1) : T(0)) + sign * (1 - rest);""",
+    }
+
 
 class EpsilonInsensitive(NamedTuple):
     """``max(0, |a| - epsilon)``: support vector regression.
@@ -258,6 +308,16 @@ class EpsilonInsensitive(NamedTuple):
         pull = q * alpha - a
         best = np.sign(pull) * np.maximum(np.abs(pull) - self.epsilon, 0.0) / q
         return np.minimum(np.maximum(best, -1.0), 1.0)
+
+    cuda = {
+        "value": "return max(abs(a) - epsilon, T(0));",
+        "subgradient": "return abs(a) > epsilon ? copysign(T(1), a) : T(0);",
+        "conjugate": "return epsilon * abs(alpha);",
+        "dual_step": """
+            T pull = q * alpha - a;
+            T best = copysign(max(abs(pull) - epsilon, T(0)), pull) / q;
+            return min(max(best, T(-1)), T(1));""",
+    }
 
 
 class Absolute(EpsilonInsensitive):
@@ -313,6 +373,13 @@ class Quantile(NamedTuple):
     def dual_step(self, alpha, a, q):
         return np.minimum(np.maximum(alpha - a / q, self.quantile - 1.0), self.quantile)
 
+    cuda = {
+        "value": "return max(-quantile * a, (1 - quantile) * a);",
+        "subgradient": "return a > 0 ? 1 - quantile : (a < 0 ? -quantile : T(0));",
+        "conjugate": "return T(0);",
+        "dual_step": "return min(max(alpha - a / q, quantile - 1), quantile);",
+    }
+
 
 class Huber(NamedTuple):
     """``a^2/2`` near zero and ``delta |a| - delta^2/2`` from ``|a| = delta`` on.
@@ -358,6 +425,13 @@ class Huber(NamedTuple):
     def dual_step(self, alpha, a, q):
         best = (q * alpha - a) / (1.0 + q)
         return np.minimum(np.maximum(best, -self.delta), self.delta)
+
+    cuda = {
+        "value": "T near = min(abs(a), delta); return near * (abs(a) - T(0.5) * near);",
+        "subgradient": "return min(max(a, -delta), delta);",
+        "conjugate": "return T(0.5) * alpha * alpha;",
+        "dual_step": "return min(max((q * alpha - a) / (1 + q), -delta), delta);",
+    }
 
 
 LOSSES: dict[str, type] = {

@@ -1,0 +1,68 @@
+// Sums over rows for certificates, in float64, and what alpha multiplies rows by.
+//
+// A dual point lies batch by batch, then problem by problem: alpha[batch][k][place], relative to
+// the weights and put into the box here.  Row `cut[position]` is at `position` = batch B + place.
+
+__device__ inline T relative_alpha(
+    const ALPHA *__restrict__ alpha, long long position, int k, int K, int B, T lower, T upper) {
+    long long batch = position / B;
+    T found = T(alpha[(batch * K + k) * B + position % B]);
+    return min(max(found, lower), upper);
+}
+
+// One block per problem and 2048 positions; out[line][chunk][k], lines as in core/certificate.py.
+extern "C" __global__ void point_sums(
+    const T *__restrict__ products, const ALPHA *__restrict__ alpha, const int *__restrict__ cut,
+    long long begin, int count, int B, TARGETS, const T *__restrict__ norms2,
+    const T *__restrict__ bias, const T *__restrict__ w_bias, const T *__restrict__ per_length,
+    const T *__restrict__ constant, T relative_error, int K, T lower, T upper, T parameter,
+    T *__restrict__ out) {
+    int k = blockIdx.y, chunk = blockIdx.x;
+    T bias_k = bias ? bias[k] : T(0), shift = bias ? bias_k * w_bias[k] : T(0);
+    T sums[7] = {0, 0, 0, 0, 0, 0, 0};
+    int stop = min(count, (chunk + 1) * CHUNK);
+    for (int p = chunk * CHUNK + threadIdx.x; p < stop; p += blockDim.x) {
+        int row = cut[begin + p];
+        if (row < 0) continue;
+        Example e = example_of(TARGETS_PASSED, row, k);
+        T length = sqrt(norms2[row] + bias_k * bias_k);
+        T relative = e.weight > 0 ? relative_alpha(alpha, begin + p, k, K, B, lower, upper) : T(0);
+        T own = relative * e.weight, size = abs(own);
+        T a = e.sign * (products[(long long)k * count + p] + shift) - e.offset;
+        // A convex function over [a - err, a + err] exceeds its value at a by at most err times
+        // its steepest slope, which it has at an end.
+        T err = per_length[k] * length + relative_error * (abs(a) + abs(e.offset)) + constant[k];
+        T slope = max(abs(loss_subgradient(a - err, parameter)),
+                      abs(loss_subgradient(a + err, parameter)));
+        T linear = own * e.offset, conjugate = e.weight * loss_conjugate(relative, parameter);
+        sums[0] += e.weight * loss_value(a, parameter);
+        sums[1] += linear - conjugate;
+        sums[2] += e.weight * err * slope;
+        sums[3] += abs(conjugate) + abs(linear);
+        sums[4] += size * length;
+        sums[5] += size;
+        sums[6] += own != 0;
+    }
+    for (int line = 0; line < 7; line++) {
+        T total = block_sum(sums[line]);
+        if (threadIdx.x == 0)
+            out[((long long)line * gridDim.x + chunk) * gridDim.y + k] = total;
+    }
+}
+
+// alpha_i s_i for `count` positions, problem by problem.
+extern "C" __global__ void coefficients(
+    const ALPHA *__restrict__ alpha, const int *__restrict__ cut, long long begin, int count,
+    int B, TARGETS, int K, T lower, T upper, T *__restrict__ out) {
+    int k = blockIdx.y;
+    int p = blockIdx.x * blockDim.x + threadIdx.x;
+    if (p >= count) return;
+    int row = cut[begin + p];
+    T value = 0;
+    if (row >= 0) {
+        Example e = example_of(TARGETS_PASSED, row, k);
+        if (e.weight > 0)
+            value = relative_alpha(alpha, begin + p, k, K, B, lower, upper) * e.weight * e.sign;
+    }
+    out[(long long)k * count + p] = value;
+}

@@ -1,0 +1,153 @@
+"""One CUDA device: its arrays, its products, its kernels, and work that is repeated on it.
+
+This file and `kernels.py` are the only ones that know CuPy.  Everything else in this folder works
+with `device.xp`, the array module, and with what a `CudaDevice` offers, so that the tests can put
+NumPy in its place (`tests/engines/simulated.py`) and run all but the CUDA code anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from batchsvm.engines.gpu.kernels import CudaKernels
+
+INSTALL = "pip install 'batchsvm[gpu-cuda12]' or 'batchsvm[gpu-cuda13]'"
+PRECISIONS = ("tf32", "float32", "float64")
+ROUNDS_PER_GRAPH = 8  # launched at once: a launch from Python takes longer than a small kernel
+
+
+class DeviceError(RuntimeError):
+    """There is no device to work on, or no library to reach it by."""
+
+
+def _cupy() -> Any:
+    try:
+        import cupy
+    except ImportError as error:
+        raise DeviceError(
+            f'engine="gpu" needs CuPy, which cannot be imported ({error}): {INSTALL}, by the'
+            " version of the CUDA driver"
+        ) from None
+    return cupy
+
+
+def device_count() -> int:
+    """How many CUDA devices CuPy sees; refused with a sentence if it is not there."""
+    cupy = _cupy()
+    try:
+        return int(cupy.cuda.runtime.getDeviceCount())
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise DeviceError(
+            f'engine="gpu" needs a CUDA device, and none was found ({error}): nvidia-smi shows'
+            ' what the driver sees; use engine="cpu" on this machine'
+        ) from None
+
+
+class DeviceMemory(NamedTuple):
+    """Bytes of a device."""
+
+    free: int
+    total: int
+
+
+class CudaDevice:
+    """A device and the stream on which all of this engine's work runs, one after another.
+
+    The stream waits for what others have put on the default stream, and they for it.
+    """
+
+    def __init__(self, number: int | None = None) -> None:
+        count = device_count()
+        cupy = _cupy()
+        if number is None:
+            number = int(cupy.cuda.runtime.getDevice())
+        if not 0 <= number < count:
+            raise ValueError(f"device must be from 0 to {count - 1}, not {number}")
+        self.xp, self.number = cupy, number
+        self._device = cupy.cuda.Device(number)
+        with self._device:
+            self._stream = cupy.cuda.Stream()
+            properties = cupy.cuda.runtime.getDeviceProperties(number)
+        self.name = properties["name"].decode()
+        self.multiprocessors = int(properties["multiProcessorCount"])
+        self.kernels = CudaKernels(cupy)
+        self._contexts: list[ExitStack] = []
+
+    def __enter__(self) -> CudaDevice:
+        stack = ExitStack()
+        stack.enter_context(self._device)
+        stack.enter_context(self._stream)
+        self._contexts.append(stack)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._contexts.pop().__exit__(*error)
+
+    @property
+    def memory(self) -> DeviceMemory:
+        """What is free, with what CuPy has set aside and does not use."""
+        free, total = self._device.mem_info
+        return DeviceMemory(free + self.xp.get_default_memory_pool().free_bytes(), total)
+
+    def release(self) -> None:
+        """Give back what CuPy has set aside and nothing uses."""
+        with self:
+            self.xp.get_default_memory_pool().free_all_blocks()
+
+    def upload(self, array: Any, dtype: Any = None) -> Any:
+        """An array of this host, or of this device, on this device."""
+        return self.xp.asarray(array, dtype)
+
+    def to_host(self, array: Any) -> np.ndarray:
+        return self.xp.asnumpy(array)
+
+    def synchronize(self) -> None:
+        self._stream.synchronize()
+
+    def matmul(
+        self,
+        A: Any,
+        B: Any,
+        out: Any,
+        transpose_b: bool = False,
+        accumulate: bool = False,
+        precision: str = "float64",
+    ) -> None:
+        """out = A B or A B', added to out if `accumulate`; row-major, of one type; A and out may be
+        the first columns of wider arrays.  A stack of matrices is multiplied one by one."""
+        self.kernels.matmul(A, B, out, transpose_b, accumulate, precision)
+
+    def repeated(self, work: Callable[[], None]) -> Callable[[int], None]:
+        """A function that does `work`, which allocates nothing, a number of times."""
+        return _Replay(work, self._stream)
+
+
+class _Replay:
+    """Work captured as a CUDA graph; the first time it runs as it is, which loads its kernels."""
+
+    def __init__(self, work: Callable[[], None], stream: Any) -> None:
+        self._work, self._stream, self._has_run = work, stream, False
+        self._graphs: dict[int, Any] = {}
+
+    def _graph(self, rounds: int) -> Any:
+        if rounds not in self._graphs:
+            self._stream.begin_capture()
+            try:
+                for _ in range(rounds):
+                    self._work()
+            finally:
+                self._graphs[rounds] = self._stream.end_capture()
+        return self._graphs[rounds]
+
+    def __call__(self, count: int) -> None:
+        if count and not self._has_run:
+            self._work()
+            self._has_run, count = True, count - 1
+        while count:
+            rounds = ROUNDS_PER_GRAPH if count >= ROUNDS_PER_GRAPH else 1
+            self._graph(rounds).launch(self._stream)
+            count -= rounds

@@ -1,0 +1,89 @@
+"""Dual points on the device.
+
+alpha lies batch by batch, then problem by problem, so that the warp of one problem reads a batch in
+one go: alpha[batch, k, place], relative to the weights.  Row cut[batch, place] has that place; -1 is
+no row.  What counts is the value put into the box in float64, times the weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batchsvm.core.problem import Problem
+
+if TYPE_CHECKING:
+    from batchsvm.engines.gpu.dataset import GpuDataset
+
+NATURAL_BATCH = 256  # places per batch of a dual point that came from elsewhere
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceDual:
+    """K dual points of a problem."""
+
+    data: GpuDataset
+    problem: Problem
+    cut: Any  # (batches, B) of int32
+    alpha: Any  # (batches, K, B) of float32 or float64
+
+    @property
+    def B(self) -> int:
+        return self.cut.shape[1]
+
+    @property
+    def k(self) -> int:
+        return self.alpha.shape[1]
+
+    def only(self, k: int) -> DeviceDual:
+        """The dual point of problem k alone; it shares the memory of all."""
+        return replace(self, problem=self.problem.only(k), alpha=self.alpha[:, k : k + 1])
+
+    def fetch(self) -> np.ndarray:
+        """alpha on this host, (n, K), each column contiguous."""
+        if not self.data.is_open:
+            raise ValueError(
+                "alpha is gone with its data set, which is closed: read Solution.alpha before, or"
+                " keep the data set open (batchsvm.place)"
+            )
+        loss, n = self.problem.loss, self.data.n
+        out = np.empty((n, self.k), order="F")
+        with self.data.device as device:
+            for k in range(self.k):
+                inside = device.xp.clip(self.column(k), loss.lower, loss.upper)
+                out[:, k] = device.to_host(inside)
+                weights = self.problem.only(k).targets.weights(0, n)  # type: ignore[attr-defined]
+                if weights is not None:
+                    out[:, k] *= weights
+        return out
+
+    def column(self, k: int) -> Any:
+        """alpha / c of problem k as it is stored, in the order of the rows, (n,), float64."""
+        xp = self.data.device.xp
+        cut = self.cut.ravel()
+        places = xp.flatnonzero(cut >= 0)
+        found = xp.empty(self.data.n)
+        found[cut[places]] = self.alpha[:, k].astype(np.float64).ravel()[places]
+        return found
+
+
+def natural_cut(device: Any, n: int, batch: int = NATURAL_BATCH) -> Any:
+    """All rows in their own order, in batches of so many places."""
+    count = -(-n // batch)
+    cut = np.full(count * batch, -1, np.int32)
+    cut[:n] = np.arange(n, dtype=np.int32)
+    return device.upload(cut.reshape(count, batch))
+
+
+def placed_alpha(
+    device: Any, cut: Any, count: int, column_of: Callable[[int], Any], real: str
+) -> Any:
+    """alpha[batch, k, place] from columns of alpha / c in the order of the rows, (n,) each."""
+    xp, (batches, batch) = device.xp, cut.shape
+    out, rows = xp.zeros((batches, count, batch), real), xp.maximum(cut, 0)
+    for k in range(count):
+        out[:, k] = xp.where(cut >= 0, column_of(k)[rows], 0.0)
+    return out

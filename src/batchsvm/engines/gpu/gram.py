@@ -1,0 +1,354 @@
+"""Training K problems on dense rows of a device: rounds of exact batches (methods/gram.py).
+
+One round takes S batches: their rows are gathered into work space, multiplied by W, visited by one
+warp per problem and batch with the Gram matrix of the batch, and multiplied by the changes.  All K
+problems share the Gram matrices.  Problems that are done leave, and what remains is compacted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batchsvm.core.certificate import SUM_COUNT, Sums
+from batchsvm.core.layout import Schedule
+from batchsvm.core.parallel import StopFlag
+from batchsvm.core.problem import Facts, Problem
+from batchsvm.engines.gpu import passes
+from batchsvm.engines.gpu.batches import Batches, batches_of
+from batchsvm.engines.gpu.device import PRECISIONS, CudaDevice
+from batchsvm.engines.gpu.dual import DeviceDual, placed_alpha
+from batchsvm.engines.protocol import Dual, Progress
+from batchsvm.losses import Loss
+from batchsvm.methods import Gram
+from batchsvm.methods.gram import BETA_MEMORY, first_beta
+
+if TYPE_CHECKING:
+    from batchsvm.engines.gpu.dataset import GpuDataset
+
+# A full pass costs about an epoch: it is made when this share of the problems has come so far.
+SHARE_FOR_A_PASS = 0.8
+REFRESH_EPOCHS = 6  # after so many, w is computed anew from alpha: float32 steps drift
+ROUNDS_PER_LOOK = 512  # then the stop flag is looked at
+STALLED = 0.7  # of the gap left since the last full pass: then products are made more exact
+
+
+@dataclass(eq=False)
+class GramState:
+    """What the kernels of a round read and write; arrays of the device, problem by problem."""
+
+    loss: Loss
+    real: str  # of the numbers below: "float32" or "float64"
+    precision: str  # of the products
+    d: int
+    K: int
+    S: int
+    B: int
+    sweeps: int
+    cut: Any  # (batches, B): rows, -1 for none
+    gram: Any  # (batches, B, B), or (S, B, B) if it is not kept
+    gram_is_kept: bool
+    targets: Any
+    constants: Any  # (K,)
+    problems: Any  # (K,)
+    unit: Any  # (K,): 1/(lam N)
+    bias: Any  # (K,), or None
+    W: Any  # (K, p)
+    alpha: Any  # (batches, K, B)
+    beta: Any  # (K,)
+    theta: Any
+    refused: Any
+    order: Any  # the batches of an epoch, S per round, -1 for none
+    round: Any  # one integer
+    rows: Any  # (S B, d): work space
+    products: Any  # (K, S B)
+    changes: Any  # (K, S B): v of each row
+    fresh: Any  # (S, K, B): alpha after a round of several batches; None for one
+    Delta: Any  # (K, d), likewise
+    estimate: Any  # (S, K): N times the gap that the epoch has shown
+    partial: Any  # (4, S, K): sums over each batch
+
+    @property
+    def curvature(self) -> float:
+        """The second derivative of the conjugate, where that is constant."""
+        return float(getattr(self.loss, "conjugate_curvature", 0.0))
+
+
+class GramTrainer:
+    """A `Trainer` of K problems: see `engines/protocol.py`."""
+
+    # A launch that Ctrl-C leaves undone changes neither w nor alpha.
+    survives_exceptions = True
+
+    def __init__(self, data: GpuDataset, problem: Problem, facts: Facts) -> None:
+        self.data, self.problem, self.facts = data, problem, facts
+        self.device: CudaDevice = data.device
+
+    # Setting up.
+
+    def start(self, schedule: Schedule, dual: Dual | None = None) -> None:
+        method, data, K = schedule.method, self.data, self.problem.k
+        assert isinstance(method, Gram)
+        self.S, self.sweeps = schedule.batches, method.sweeps
+        self.active = np.arange(K)
+        self.iterations = np.zeros(K, np.int64)
+        self._iteration = self._epochs_since_refresh = 0
+        self._gap_before = inf
+        self._automatic = schedule.precision == "auto"
+        precision = "tf32" if self._automatic else schedule.precision
+        with self.device as device:
+            self.batches: Batches = batches_of(data, schedule.batch_size, schedule.seed)
+            self._rng = self.batches.rng()
+            p = self.problem.columns(data.d)
+            real = "float64" if precision == "float64" else "float32"
+            alpha = self._first_alpha(dual, real)
+            self._best_alpha = alpha.copy()
+            self._best_W = np.zeros((p, K))
+            W = device.xp.zeros((K, p), real)
+            self.state = self._make_state(precision, W, alpha)
+            if dual is not None:
+                self._refresh()
+            self._end_epoch()
+
+    def _first_alpha(self, dual: Dual | None, real: str) -> Any:
+        cut, K, device = self.batches.cut, self.problem.k, self.device
+        if dual is None:
+            return device.xp.zeros((len(cut), K, cut.shape[1]), real)
+        assert isinstance(dual, DeviceDual)
+        if dual.cut is cut:
+            return dual.alpha.astype(real)
+        return placed_alpha(device, cut, K, dual.column, real)
+
+    def _make_state(
+        self, precision: str, W: Any, alpha: Any, before: GramState | None = None
+    ) -> GramState:
+        """Work space and constants for the active problems; beta and counts go on as before."""
+        device, problem, data, active = self.device, self.problem, self.data, self.active
+        xp, K, S, B = device.xp, len(active), self.S, self.batches.B
+        real = "float64" if precision == "float64" else "float32"
+        targets: Any = problem.targets
+        unit = 1.0 / (problem.lam * self.facts.total_weight)[active]
+        first = np.full(K, first_beta(S)) if before is None else device.to_host(before.beta)
+        refused = np.zeros(K, np.int32) if before is None else device.to_host(before.refused)
+        gram, is_kept = self.batches.gram(precision, S)
+        several = S > 1
+        state = GramState(
+            problem.loss, real, precision, data.d, K, S, B, self.sweeps, self.batches.cut, gram,
+            is_kept, targets.columns(real), device.upload(problem.offset[active], real),
+            device.upload(targets.numbers(problem.k)[active]), device.upload(unit, real),
+            None if problem.bias is None else device.upload(problem.bias[active], real),
+            W, alpha, device.upload(first, real), xp.ones(K, real),
+            device.upload(refused, np.int32),
+            xp.full(self.rounds * S, -1, np.int32) if before is None else before.order,
+            xp.zeros(1, np.int32) if before is None else before.round,
+            xp.empty((S * B, data.d), real), xp.empty((K, S * B), real),
+            xp.empty((K, S * B), real), xp.empty((S, K, B), real) if several else None,
+            xp.empty((K, data.d), real) if several else None, xp.zeros((S, K)),
+            xp.zeros((4, S, K), real),
+        )  # fmt: skip
+        self._rounds = device.repeated(lambda: self._round(state))
+        return state
+
+    @property
+    def rounds(self) -> int:
+        """Per epoch."""
+        return -(-len(self.batches.cut) // self.S)
+
+    # Rounds.
+
+    def _round(self, state: GramState) -> None:
+        device, kernels, d = self.device, self.device.kernels, self.data.d
+        kernels.gather(self.data.rows, state.cut, state.rows, state)
+        if not state.gram_is_kept:
+            stack = state.rows.reshape(state.S, state.B, d)
+            device.matmul(stack, stack, state.gram, transpose_b=True, precision=state.precision)
+        W, precision = state.W[:, :d], state.precision
+        device.matmul(W, state.rows, state.products, transpose_b=True, precision=precision)
+        kernels.solve(state)
+        if state.S == 1:
+            device.matmul(state.changes, state.rows, W, accumulate=True, precision=precision)
+        else:
+            device.matmul(state.changes, state.rows, state.Delta, precision=precision)
+            kernels.finish(state, BETA_MEMORY)
+        kernels.advance(state)
+
+    def _end_epoch(self) -> np.ndarray:
+        """Begin the next epoch; N times the gap that the last one has shown, per problem."""
+        state, count = self.state, len(self.batches.cut)
+        shown = self.device.to_host(state.estimate).sum(axis=0)
+        order = np.full(self.rounds * self.S, -1, np.int32)
+        order[:count] = self._rng.permutation(count)
+        state.order[:] = self.device.upload(order)
+        state.round[:] = 0
+        state.estimate[:] = 0.0
+        self._left = self.rounds
+        return shown
+
+    def run(self, until: int, targets: np.ndarray, stop: StopFlag) -> Progress:
+        estimates = np.full(self.problem.k, inf)
+        with self.device as device:
+            self._leave(~np.isnan(targets))
+            goal, weight = targets[self.active], self.facts.total_weight[self.active]
+            while self._iteration < until and self.active.size and not stop.is_set:
+                count = min(self._left, until - self._iteration, ROUNDS_PER_LOOK)
+                self._rounds(count)
+                self._iteration, self._left = self._iteration + count, self._left - count
+                if self._left:
+                    device.synchronize()  # so that the stop flag is looked at in time
+                    continue
+                shown = self._end_epoch() / weight
+                self._epochs_since_refresh += 1
+                if (shown <= goal).mean() >= SHARE_FOR_A_PASS:
+                    estimates[self.active] = shown
+                    break
+                if self._epochs_since_refresh >= REFRESH_EPOCHS and self.state.real == "float32":
+                    self._refresh()
+            device.synchronize()
+        self.iterations[self.active] = self._iteration
+        return Progress(self.iterations.copy(), estimates)
+
+    def _leave(self, stays: np.ndarray) -> None:
+        """Go on with some of the problems alone."""
+        kept = np.flatnonzero(stays[self.active])
+        if kept.size == self.active.size or not kept.size:
+            return
+        state, xp = self.state, self.device.xp
+        places = self.device.upload(kept)
+        self.active = self.active[kept]
+        for name in ("beta", "refused"):
+            setattr(state, name, getattr(state, name)[places])
+        alpha = _compacted(xp, state.alpha, places)
+        estimate = state.estimate[:, places]
+        self.state = self._make_state(state.precision, state.W[places], alpha, state)
+        self.state.estimate[:] = estimate
+
+    # Points and passes.
+
+    @property
+    def _dual(self) -> DeviceDual:
+        return DeviceDual(self.data, self._problem, self.batches.cut, self.state.alpha)
+
+    @property
+    def _problem(self) -> Problem:
+        return self.problem.some(self.active)
+
+    def _scattered(self, found: np.ndarray) -> np.ndarray:
+        """What was found for the active problems, last axis, as an array of all; NaN elsewhere."""
+        if self.active.size == self.problem.k:
+            return found
+        out = np.full((*found.shape[:-1], self.problem.k), np.nan)
+        out[..., self.active] = found
+        return out
+
+    def iterate(self) -> np.ndarray:
+        with self.device as device:
+            W = device.to_host(self.state.W.astype(np.float64)).T
+        found = self._scattered(W)
+        done = np.setdiff1d(np.arange(self.problem.k), self.active)
+        found[:, done] = self._best_W[:, done]
+        return found
+
+    point = iterate
+
+    def recent_mean(self) -> None:
+        return None
+
+    def sums(self, W: np.ndarray, screen: bool = False) -> Sums:
+        with self.device:
+            own = np.ascontiguousarray(W[:, self.active])
+            found = passes.sums(self.data, self._problem, own, self._dual, self.facts)
+        if screen:
+            self._notice_stall(found)
+        values, norms = self._scattered(found.values), self._scattered(found.norms)
+        return Sums(values.reshape(SUM_COUNT, -1), norms, self.facts)
+
+    def _notice_stall(self, found: Sums) -> None:
+        """More exact products where the gap has hardly become smaller since the last full pass."""
+        own = Sums(found.values, found.norms, _of_some(self.facts, self.active))
+        gap = float(np.median(own.gaps(self.problem.lam[self.active])))
+        level = PRECISIONS.index(self.state.precision)
+        if self._automatic and gap > STALLED * self._gap_before and level + 1 < len(PRECISIONS):
+            self._raise_precision(PRECISIONS[level + 1])
+        self._gap_before = gap
+
+    def _raise_precision(self, precision: str) -> None:
+        state = self.state
+        real = "float64" if precision == "float64" else "float32"
+        with self.device:
+            W, alpha = state.W.astype(real), state.alpha.astype(real, copy=False)
+            self._best_alpha = self._best_alpha.astype(real, copy=False)
+            self.state = self._make_state(precision, W, alpha, state)
+            self.state.estimate[:] = state.estimate
+
+    def combination(self) -> np.ndarray:
+        with self.device as device:
+            found = passes.combination(self.data, self._problem, self._dual, self.facts)
+            self._set_w(found)
+            return self._scattered(device.to_host(found).T)
+
+    def _refresh(self) -> None:
+        """w computed anew from alpha."""
+        self._set_w(passes.combination(self.data, self._problem, self._dual, self.facts))
+
+    def _set_w(self, combination: Any) -> None:
+        unit = 1.0 / (self.problem.lam * self.facts.total_weight)[self.active]
+        self.state.W[:] = combination * self.device.upload(unit)[:, None]
+        self._epochs_since_refresh = 0
+
+    def keep_primal(self, W: np.ndarray, which: np.ndarray) -> None:
+        self._best_W[:, which] = W[:, which]
+
+    def keep_dual(self, which: np.ndarray) -> None:
+        if not self._iteration:
+            return  # alpha is where it started, which is what is kept
+        with self.device as device:
+            places = np.flatnonzero(which[self.active])
+            if places.size == self.problem.k:
+                self._best_alpha[:] = self.state.alpha
+                return
+            to, places = device.upload(self.active[places]), device.upload(places)
+            for part in _parts(self.state.alpha):
+                self._best_alpha[part, to] = self.state.alpha[part][:, places]
+
+    def best(self) -> tuple[np.ndarray, DeviceDual]:
+        return self._best_W, DeviceDual(
+            self.data, self.problem, self.batches.cut, self._best_alpha
+        )
+
+    @property
+    def beta(self) -> np.ndarray:
+        with self.device as device:
+            return self._scattered(device.to_host(self.state.beta).astype(np.float64))
+
+    @property
+    def refused(self) -> np.ndarray:
+        with self.device as device:
+            found = np.zeros(self.problem.k, np.int64)
+            found[self.active] = device.to_host(self.state.refused)
+            return found
+
+    def restart_average(self) -> None:
+        """There is none."""
+
+
+def _of_some(facts: Facts, which: np.ndarray) -> Facts:
+    return Facts(*facts[:3], *(column[which] for column in facts[3:]))
+
+
+def _parts(alpha: Any, count: int = 64) -> list[slice]:
+    """The batches in some parts, so that a copy of one takes little memory."""
+    step = -(-len(alpha) // count)
+    return [slice(start, start + step) for start in range(0, len(alpha), step)]
+
+
+def _compacted(xp: Any, alpha: Any, places: Any) -> Any:
+    """alpha of some of the problems, in the memory that all of them had."""
+    count, _, B = alpha.shape
+    flat, width = alpha.reshape(-1), len(places) * B
+    for part in _parts(alpha):
+        kept = alpha[part][:, places]
+        flat[part.start * width : part.start * width + kept.size] = kept.reshape(-1)
+    return flat[: count * width].reshape(count, len(places), B)

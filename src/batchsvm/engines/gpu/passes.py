@@ -1,0 +1,121 @@
+"""Passes over all rows of a device for K problems: certificates, scores, products for sigma^2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batchsvm.core.certificate import SUM_COUNT, Sums
+from batchsvm.core.problem import Facts, Problem
+from batchsvm.core.rounding import response_error
+from batchsvm.core.vectors import norm
+from batchsvm.engines.gpu.dual import DeviceDual
+from batchsvm.losses import Loss
+
+if TYPE_CHECKING:
+    from batchsvm.engines.gpu.dataset import GpuDataset
+
+SPACE_BYTES = 2**29  # of work space in float64 for the rows of one block, and for its products
+MAX_BLOCKS_OF_THREADS = 65535  # in the second direction of a launch: problems at once
+
+
+@dataclass(frozen=True, eq=False)
+class PointPass:
+    """What kernels need at (W, alpha) of K problems, all of it on the device and in float64."""
+
+    loss: Loss
+    dual: DeviceDual
+    targets: Any
+    constants: Any  # (K,): the fixed part of predictions
+    problems: Any  # (K,): which column of the targets each problem has
+    norms2: Any  # (n,)
+    bias: Any  # (K,), or None
+    w_bias: Any  # (K,): the bias entries of W, or None
+    per_length: Any  # (K,): see core/rounding.ResponseError
+    constant_error: Any  # (K,)
+    relative_error: float
+
+
+def blocks_of(dual: DeviceDual, columns: int) -> Iterator[tuple[int, Any]]:
+    """The positions of a dual point in blocks of bounded size: where each begins, and its cut."""
+    width = max(columns, dual.k, 1)
+    batches = max(1, SPACE_BYTES // (8 * width * dual.B))
+    for first in range(0, len(dual.cut), batches):
+        yield first * dual.B, dual.cut[first : first + batches].ravel()
+
+
+def point_pass(
+    data: GpuDataset, problem: Problem, dual: DeviceDual, W: np.ndarray | None, facts: Facts
+) -> tuple[PointPass, np.ndarray]:
+    """What the kernels need at (W, alpha), and the norms of W."""
+    upload, p, K = data.device.upload, problem.columns(data.d), problem.k
+    norms = np.zeros(K) if W is None else np.array([norm(w) for w in np.ascontiguousarray(W.T)])
+    errors = np.zeros((3, K))
+    for k in range(K if W is not None else 0):
+        assert W is not None
+        if W[:, k].any() or problem.has_offset:
+            errors[:, k] = response_error(
+                float(norms[k]), p, facts.longest_row, float(problem.offset[k]), problem.radius
+            )
+    targets = problem.targets
+    has_bias = problem.bias is not None
+    found = PointPass(
+        problem.loss,
+        dual,
+        targets.columns("float64"),  # type: ignore[attr-defined]
+        upload(problem.offset),
+        upload(targets.numbers(K)),  # type: ignore[attr-defined]
+        data.norms2,
+        upload(problem.bias) if has_bias else None,
+        upload(np.ascontiguousarray(W[-1])) if has_bias and W is not None else None,
+        upload(errors[0]),
+        upload(errors[2]),
+        float(errors[1].max()),
+    )
+    return found, norms
+
+
+def sums(
+    data: GpuDataset, problem: Problem, W: np.ndarray, dual: DeviceDual, facts: Facts
+) -> Sums:
+    """The sums of a full pass at (W, alpha): one read of X."""
+    at, norms = point_pass(data, problem, dual, W, facts)
+    device, K = data.device, problem.k
+    weights = device.upload(np.ascontiguousarray(W[: data.d].T))
+    total = device.xp.zeros((SUM_COUNT, K))
+    for begin, cut in blocks_of(dual, data.d):
+        products = device.xp.empty((K, cut.size))
+        data.rows.products(cut, weights, products)
+        total += device.kernels.point_sums(at, products, begin)
+    return Sums(device.to_host(total), norms, facts)
+
+
+def combination(data: GpuDataset, problem: Problem, dual: DeviceDual, facts: Facts) -> Any:
+    """sum_i alpha_i s_i x_i of each problem, (K, p), on the device: one read of X."""
+    at, _ = point_pass(data, problem, dual, None, facts)
+    device, K = data.device, problem.k
+    V, totals = device.xp.zeros((K, data.d)), device.xp.zeros(K)
+    for begin, cut in blocks_of(dual, data.d):
+        coefficients = device.xp.empty((K, cut.size))
+        device.kernels.coefficients(at, begin, coefficients)
+        data.rows.combine(cut, coefficients, V)
+        if at.bias is not None:
+            totals += coefficients.sum(axis=1)
+    if at.bias is None:
+        return V
+    return device.xp.concatenate([V, (at.bias * totals)[:, None]], axis=1)
+
+
+def scores(data: GpuDataset, W: np.ndarray) -> Any:
+    """X W, (K, n), on the device."""
+    device = data.device
+    weights = device.upload(np.ascontiguousarray(W.T, dtype=np.float64))
+    out = device.xp.empty((weights.shape[0], data.n))
+    for start, cut in data.row_blocks(weights.shape[0]):
+        part = device.xp.empty((weights.shape[0], cut.size))
+        data.rows.products(cut, weights, part)
+        out[:, start : start + cut.size] = part
+    return out

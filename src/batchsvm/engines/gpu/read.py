@@ -1,0 +1,94 @@
+"""X as rows on a device: in place where it is on one, uploaded in blocks otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from batchsvm.core.data_checks import as_matrix, refuse_broken, tell_conversion
+from batchsvm.engines.gpu.device import CudaDevice
+from batchsvm.engines.gpu.rows import DenseRows, DeviceRows
+
+BLOCK_BYTES = 2**28  # uploaded at a time
+KINDS = ("float16", "bfloat16", "float32", "float64")
+
+
+def is_on_device(X: Any) -> bool:
+    """Whether X is an array or a sparse matrix of a CUDA device, of any library."""
+    if type(X).__module__.startswith("cupyx."):
+        return True
+    if hasattr(X, "__cuda_array_interface__"):
+        return True
+    return hasattr(X, "__dlpack_device__") and X.__dlpack_device__()[0] in (2, 13)
+
+
+def read_rows(X: Any, device: CudaDevice) -> DeviceRows:
+    """The rows of X; a copy is made of what is on the host, or not of a kind that kernels read."""
+    if is_on_device(X):
+        return _read_device(X, device)
+    return _upload(X, device)
+
+
+def _read_device(X: Any, device: CudaDevice) -> DeviceRows:
+    if type(X).__module__.startswith("cupyx."):
+        raise NotImplementedError("sparse rows")
+    values, kind = _as_cupy(X, device)
+    if values.ndim != 2 or 0 in values.shape:
+        raise ValueError(
+            f"X must have two dimensions, with at least one row and one column, not shape"
+            f" {tuple(values.shape)}"
+        )
+    if not values.flags.c_contiguous:
+        tell_conversion("X", "not stored row by row", "rows")
+        values = device.xp.ascontiguousarray(values)
+    return DenseRows(device, values, kind)
+
+
+def _as_cupy(X: Any, device: CudaDevice) -> tuple[Any, str]:
+    """The array as the device's own library sees it, without a copy, and its kind of numbers."""
+    kind = str(X.dtype).removeprefix("torch.")
+    if kind == "bfloat16":  # seen as integers, since CuPy has no such type
+        bits: Any = np.int16
+        if type(X).__module__.startswith("torch"):
+            import torch
+
+            bits = torch.int16
+        return device.upload(device.xp.from_dlpack(X.view(bits))), kind
+    values = X if isinstance(X, device.xp.ndarray) else device.xp.from_dlpack(X)
+    if kind not in KINDS:
+        if values.dtype.kind not in "biuf":
+            raise ValueError(f"X must hold real numbers, not {kind}")
+        tell_conversion("X", kind, "float32")
+        return values.astype(np.float32), "float32"
+    return values, kind
+
+
+def _upload(X: Any, device: CudaDevice) -> DeviceRows:
+    kind = str(getattr(X, "dtype", ""))
+    if kind in ("float16", "bfloat16") and getattr(X, "ndim", 0) == 2 and 0 not in X.shape:
+        values = X.view(np.int16) if kind == "bfloat16" else X
+    else:
+        values = as_matrix(X)
+        if scipy.sparse.issparse(values):
+            refuse_broken(values)
+            raise NotImplementedError("sparse rows")
+        kind = str(values.dtype)
+    refuse_too_large(values.nbytes, values.shape, device)
+    out = device.xp.empty(values.shape, values.dtype)
+    step = max(1, BLOCK_BYTES // (values.itemsize * values.shape[1]))
+    for start in range(0, values.shape[0], step):
+        out[start : start + step] = device.upload(np.ascontiguousarray(values[start : start + step]))
+    return DenseRows(device, out, kind)
+
+
+def refuse_too_large(needed: int, shape: tuple[int, ...], device: CudaDevice) -> None:
+    """Refuse data that the device has no room for, before anything is allocated."""
+    memory = device.memory
+    if needed > memory.free:
+        raise ValueError(
+            f"X of shape {tuple(shape)} takes {needed / 2**30:.3g} GiB, and {device.name} has"
+            f" {memory.free / 2**30:.3g} of {memory.total / 2**30:.3g} GiB free: use"
+            ' engine="cpu", float16, or fewer rows or columns'
+        )

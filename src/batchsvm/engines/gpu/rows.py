@@ -1,0 +1,89 @@
+"""Rows on the device: dense ones, in the numbers that they came in."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from batchsvm.engines.gpu.device import CudaDevice
+
+ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+
+
+class DeviceRows(Protocol):
+    """What passes over all rows need; `cut` is a device array of row numbers, -1 for none."""
+
+    n: int
+    d: int
+    nonzeros: int
+    longest: int
+    nbytes: int
+    is_dense: bool
+
+    def norms2(self) -> Any:
+        """||x_i||^2 of every row, (n,), float64."""
+        ...
+
+    def products(self, cut: Any, W: Any, out: Any) -> None:
+        """out (K, rows of the cut) = <w_k, x_i>, for W (K, d), in float64."""
+        ...
+
+    def combine(self, cut: Any, coefficients: Any, out: Any) -> None:
+        """out (K, d) += sum_i c_ki x_i, in float64."""
+        ...
+
+    def take(self, rows: Any) -> DeviceRows:
+        """Some of the rows, copied."""
+        ...
+
+    def to_host(self, rows: np.ndarray) -> Any:
+        """A few rows on the host, float64 or CSR."""
+        ...
+
+
+class DenseRows:
+    """A row-major array of the device."""
+
+    is_dense = True
+
+    def __init__(self, device: CudaDevice, values: Any, kind: str) -> None:
+        self.device, self.values, self.kind = device, values, kind
+        self.n, self.d = values.shape
+        self.nonzeros = self.n * self.d
+        self.longest = self.d
+        self.nbytes = self.nonzeros * ITEM_BYTES[kind]
+        self._space: Any = None
+
+    def norms2(self) -> Any:
+        out = self.device.xp.empty(self.n)
+        self.device.kernels.norms2(self, out)
+        return out
+
+    def gather(self, cut: Any) -> Any:
+        """The rows of the cut in float64, in work space that the next call uses again."""
+        if self._space is None or len(self._space) < cut.size:
+            self._space = None
+            self._space = self.device.xp.empty((cut.size, self.d))
+        found = self._space[: cut.size]
+        self.device.kernels.gather(self, cut, found)
+        return found
+
+    def release(self) -> None:
+        """Give the work space back."""
+        self._space = None
+
+    def products(self, cut: Any, W: Any, out: Any) -> None:
+        self.device.matmul(W, self.gather(cut), out, transpose_b=True)
+
+    def combine(self, cut: Any, coefficients: Any, out: Any) -> None:
+        self.device.matmul(coefficients, self.gather(cut), out, accumulate=True)
+
+    def take(self, rows: Any) -> DenseRows:
+        return DenseRows(self.device, self.device.xp.ascontiguousarray(self.values[rows]), self.kind)
+
+    def to_host(self, rows: np.ndarray) -> np.ndarray:
+        cut = self.device.upload(rows, np.int32)
+        out = self.device.xp.empty((len(rows), self.d))
+        self.device.kernels.gather(self, cut, out)
+        return self.device.to_host(out)

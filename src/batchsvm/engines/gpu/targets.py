@@ -1,0 +1,53 @@
+"""Targets, weights and offsets on the device, beside those on the host that they came as."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from batchsvm.engines.gpu.device import CudaDevice
+from batchsvm.engines.targets import HostTargets
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceColumns:
+    """The targets of K problems as kernels read them: each array is (K, n), or (1, n) for all."""
+
+    codes: Any  # (n,) of int32, or None
+    y: Any
+    weights: Any
+    offsets: Any
+
+
+@dataclass(frozen=True, eq=False)
+class GpuTargets(HostTargets):
+    """`HostTargets` that are uploaded once, for each type of numbers that a kernel asks for."""
+
+    device: CudaDevice = field(kw_only=True)
+    uploaded: dict[str, DeviceColumns] = field(kw_only=True, default_factory=dict)
+
+    def columns(self, real: str) -> DeviceColumns:
+        """All problems' targets; that of problem k is its column, whatever `only` has chosen."""
+        if real not in self.uploaded:
+            coded = self.classes > 0
+            self.uploaded[real] = DeviceColumns(
+                self.device.upload(self.y, np.int32) if coded else None,
+                None if coded else self._upload(self.y, real),
+                self._upload(self.sample_weight, real),
+                self._upload(self.offset, real),
+            )
+        return self.uploaded[real]
+
+    def _upload(self, array: np.ndarray | None, real: str) -> Any:
+        if array is None:
+            return None
+        rows = array[np.newaxis] if array.ndim == 1 else array.T
+        return self.device.upload(np.ascontiguousarray(rows), real)
+
+    def numbers(self, k: int) -> np.ndarray:
+        """Which column each of k problems over these targets has."""
+        if self.k == 1:
+            return np.full(k, self.column, np.int32)
+        return np.arange(k, dtype=np.int32)
