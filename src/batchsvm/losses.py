@@ -34,6 +34,9 @@ type of numbers there, and the field of the loss is known by its name.  A loss w
 the other engines.
 `corners = False` says that no alpha is a bound or a kink at which rows come to rest, so that it
 is no use to look for rows to leave out (`engines/screening.py`).
+`conjugate_curvature` (0 if a loss has none) is the second derivative of the conjugate within the
+box, where it is constant: it makes a step length exact that is a lower bound otherwise
+(`methods/gram.py`).
 `docs/add_a_loss.md` shows how to add one.
 """
 
@@ -137,6 +140,10 @@ class SmoothedHinge(NamedTuple):
     def scale(self) -> float:
         return max(1.0, self.smoothing)
 
+    @property
+    def conjugate_curvature(self) -> float:
+        return self.smoothing
+
     def conjugate(self, alpha):
         return alpha * (0.5 * self.smoothing * alpha - 1.0)
 
@@ -170,6 +177,7 @@ class SquaredHinge(NamedTuple):
     lower = 0.0
     upper = np.inf
     lipschitz = np.inf
+    conjugate_curvature = 0.5
 
     def value(self, a):
         return np.maximum(self.margin - a, 0.0) ** 2
@@ -392,6 +400,7 @@ class Huber(NamedTuple):
 
     allowed = {"delta": _POSITIVE}
     task = "regression"
+    conjugate_curvature = 1.0
 
     @property
     def lower(self) -> float:

@@ -23,6 +23,7 @@ from batchsvm.methods import (
     STEPS,
     Aggressive,
     Blocks,
+    Gram,
     Method,
     Pegasos,
 )
@@ -166,6 +167,13 @@ def read_method(method: Any) -> Method | None:
         whole("blocks", method.blocks, 1, 2**16, "a positive integer up to 65536")
         if method.sampling != "permutation":
             raise ValueError(f'sampling must be "permutation" for blocks, not "{method.sampling}"')
+    if isinstance(method, Gram):
+        if not is_word(method.batches, "auto"):
+            words = "'auto' or a positive integer up to 65536"
+            whole("batches", method.batches, 1, 2**16, words)
+        whole("sweeps", method.sweeps, 1, 1000, "an integer between 1 and 1000")
+        if method.sampling != "permutation":
+            raise ValueError(f'sampling must be "permutation" for gram, not "{method.sampling}"')
     return method
 
 
@@ -207,8 +215,8 @@ def _increasing(iterations: Iterable[Any], given: Any) -> Iterator[int]:
 
 def read_averaging(averaging: str | None, method: Method | None) -> str | None:
     choice("averaging", averaging, AVERAGINGS)
-    if averaging is not None and isinstance(method, Blocks):
-        raise ValueError(f"averaging must be None for blocks, not {averaging!r}")
+    if averaging is not None and isinstance(method, Blocks | Gram):
+        raise ValueError(f"averaging must be None for {method.name}, not {averaging!r}")
     return averaging
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from batchsvm.core.problem import Problem
 from batchsvm.core.tuning import Tuning
-from batchsvm.methods import Aggressive, Blocks, Guarded, Method
+from batchsvm.methods import Aggressive, Blocks, Gram, Guarded, Method
 
 if TYPE_CHECKING:
     from batchsvm.engines.protocol import Dataset
@@ -52,7 +52,7 @@ class Schedule:
     method : Method
         Its parameters; the engine has a table from the class of a method to what runs it.
     batch_size : int
-        Rows per iteration, from 1 to n.
+        Rows per iteration, or of one of its batches, from 1 to n.
     workers : int
         Threads that run the iterations, where the engine has threads.
     beta_b : float
@@ -63,6 +63,8 @@ class Schedule:
         Whether to keep the mean of recent iterates beside the last one.
     seed : int
         Of problem 0; problem k has seed + k.
+    batches : int
+        Batches per iteration; more than one for `Gram` alone.
     """
 
     method: Method
@@ -72,6 +74,7 @@ class Schedule:
     averaging: str | None = None
     recent_mean: bool = False
     seed: int = 0
+    batches: int = 1
 
 
 class Layout(NamedTuple):
@@ -81,6 +84,7 @@ class Layout(NamedTuple):
     batch_size: int | None
     workers: int
     reason: str
+    batches: int = 1
 
 
 def lay_out_as_asked(work: Workload, method: Method | None, batch_size: int | str) -> Layout:
@@ -92,6 +96,8 @@ def lay_out_as_asked(work: Workload, method: Method | None, batch_size: int | st
         workers = min(method.blocks, work.jobs)
         words = "as asked for, rounded up to a multiple of the blocks"
         return Layout(method, min(share * method.blocks, work.n), workers, words)
+    if isinstance(method, Gram):
+        return _lay_out_gram(work, method, asked)
     if asked == 1:
         return Layout(method, 1, 1, "as asked for, and rows taken one by one share no work")
     workers, why = column_workers(work, asked or 1)
@@ -128,6 +134,35 @@ def lay_out(work: Workload, averages: bool, sigma2: float, lam_n: float) -> Layo
         " one by one, and its steps are shortened should they raise the dual objective by less"
         " than half of what they promise",
     )  # fmt: skip
+
+
+def _lay_out_gram(work: Workload, method: Gram, asked: int | None) -> Layout:
+    """Batches that keep their rows, one at a time or one per thread."""
+    size = min(asked or work.tuning.default_gram_rows, work.n)
+    count = -(-work.n // size)
+    batch_nonzeros = size * work.nonzeros / work.n
+    if not isinstance(method.batches, str):
+        batches, why = (
+            min(method.batches, count),
+            f"{method.batches} batches at once were asked for",
+        )
+    elif work.jobs == 1:
+        batches, why = 1, "one thread runs the iterations"
+    elif not work.is_large:
+        batches = 1
+        why = f"so little data ({work.nonzeros:,} non-zeros) that threads would only wait"
+    elif work.columns > batch_nonzeros:
+        batches = 1
+        why = f"a batch is so sparse ({batch_nonzeros:,.0f} non-zeros) that adding up w costs more"
+    else:
+        batches, why = min(work.jobs, count), f"each of {work.jobs} threads has a batch of its own"
+    how = (
+        "the steps of a batch are serial steps, by its Gram matrix"
+        if batches == 1
+        else f"{batches} batches at once take serial steps, each by its Gram matrix, and then their"
+        " changes are added up"
+    )
+    return Layout(method, size, min(batches, work.jobs), f"{how}; {why}", batches)
 
 
 def keeps_recent_mean(work: Workload, batch_size: int, method: Method) -> bool:

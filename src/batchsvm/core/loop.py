@@ -78,11 +78,11 @@ class Loop:
         data: Dataset,
         problem: Problem,
         trainer: Trainer,
-        batch_size: int,
+        rows_per_iteration: int,
         options: FitOptions,
     ) -> None:
         self.data, self.problem, self.trainer = data, problem, trainer
-        self.batch_size, self.options = batch_size, options
+        self.rows_per_iteration, self.options = rows_per_iteration, options
         self.best: list[Certificate | None] = [None] * problem.k
         self.statuses: list[Status | None] = [None] * problem.k
         self._at_zero = trainer.facts.primal_at_zero.tolist()
@@ -120,7 +120,7 @@ class Loop:
 
     def _train(self, warm: bool, stop: StopFlag) -> None:
         trainer, options = self.trainer, self.options
-        b, n = self.batch_size, trainer.facts.rows
+        b, n = self.rows_per_iteration, trainer.facts.rows
         iterations = ceil(options.max_epochs * n / b)
         if warm or self.problem.has_offset:
             self._full_pass(self._open(), may_certify=[])
@@ -230,9 +230,9 @@ class Loop:
         iteration = self._iterations[k]
         self._records[k].append(
             (
-                iteration, iteration * self.batch_size / self.trainer.facts.rows, self._seconds,
-                self._certify_seconds, certificate.primal, certificate.dual, best.gap,
-                float(self.trainer.beta[k]), int(self.trainer.refused[k]),
+                iteration, iteration * self.rows_per_iteration / self.trainer.facts.rows,
+                self._seconds, self._certify_seconds, certificate.primal, certificate.dual,
+                best.gap, float(self.trainer.beta[k]), int(self.trainer.refused[k]),
             )
         )  # fmt: skip
 

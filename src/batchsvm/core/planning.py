@@ -73,6 +73,8 @@ class Plan:
         Why, in words.
     table : sequence of PlanRow
         b, beta_b, speed-up b/beta_b and iteration counts for b = 1, 2, 4, ..., n.
+    batches : int
+        How many batches of that size an iteration takes at once.
     """
 
     n: int
@@ -84,15 +86,17 @@ class Plan:
     workers: int
     reason: str
     table: Sequence[PlanRow] = field(repr=False)
+    batches: int = 1
 
     def __str__(self) -> str:
         chance = self.sigma2.failure_probability
         relation = "about" if isnan(chance) else "<=" if chance > 0 else "="
+        at_once = f", {self.batches} batches at once" if self.batches > 1 else ""
         lines = [
             f"{self.n:,} rows x {self.d:,} columns, lam = {self.lam:g}, tol = {self.tol:g}",
             f"sigma^2 {relation} {self.sigma2:.4g} ({self.sigma2.how}): about"
             f" {1 / self.sigma2:.3g} rows fit into a batch before they get in each other's way",
-            f"batch size {self.batch_size}, {_threads(self.workers)}: {self.reason}",
+            f"batch size {self.batch_size}{at_once}, {_threads(self.workers)}: {self.reason}",
             "The iterations that Theorems 1 and 2 promise, in the worst case:",
             f"{'b':>9} {'beta_b':>9} {'speed-up':>9} {'Pegasos T':>12}"
             f" {'SDCA t0':>10} {'T0':>12} {'T':>12}",
@@ -129,6 +133,7 @@ def make_plan(
     size, workers, reason = (layout.batch_size, layout.workers, layout.reason) if layout else (
         None, 1, ""
     )  # fmt: skip
+    batches = layout.batches if layout else 1
     if size is None:
         size = spectral_batch_size(n, sigma2)
         words = (
@@ -138,10 +143,10 @@ def make_plan(
             else "the rows are nearly collinear, and larger batches would repeat one step"
         )
         reason = f"{words}; {reason}" if reason else words
-    workers = workers if size > 1 else 1
+    workers = workers if size * batches > 1 else 1
     constants = Constants(lam, loss, float(facts.radius2[0]), float(facts.primal_at_zero[0]))
     table = PlanTable(partial(_rows, n, size, sigma2, tol, constants))
-    return Plan(n, columns, lam, tol, sigma2, size, workers, reason, table)
+    return Plan(n, columns, lam, tol, sigma2, size, workers, reason, table, batches)
 
 
 def _rows(n: int, size: int, sigma2: Sigma2, tol: float, constants: Constants) -> list[PlanRow]:

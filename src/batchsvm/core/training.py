@@ -23,7 +23,7 @@ from batchsvm.core.planning import Plan, make_plan
 from batchsvm.core.problem import Facts, Problem
 from batchsvm.core.solution import Solution
 from batchsvm.core.spectral import Sigma2, SpectralQuery, beta_b, measure_sigma2
-from batchsvm.methods import Blocks, DualMethod, Guarded, Method
+from batchsvm.methods import Blocks, DualMethod, Gram, Guarded, Method
 
 if TYPE_CHECKING:
     from batchsvm.engines.protocol import Dataset
@@ -69,7 +69,7 @@ def train(
         start.seed if start.data_seed is None else start.data_seed,
     )
     trainer.start(_schedule(work, method, plan, options, start.seed), dual)
-    loop = Loop(data, problem, trainer, plan.batch_size, options)
+    loop = Loop(data, problem, trainer, min(plan.batch_size * plan.batches, plan.n), options)
     loop.train(dual is not None, stop or StopFlag())
     W, best = trainer.best()
     alpha = best.fetch()
@@ -98,6 +98,7 @@ def _schedule(
         method=method,
         batch_size=b,
         workers=plan.workers,
+        batches=plan.batches,
         beta_b=beta_b(b, plan.n, plan.sigma2),
         averaging=options.averaging,
         recent_mean=open_choice and keeps_recent_mean(work, b, method),
@@ -134,8 +135,8 @@ def _settle(
         refuse_long_rows(facts, 'step="general"')
         if known is None and not serial:  # the paper's own sigma^2, of the rows as they are
             known = sigma2_for(data, problem, SpectralQuery(normalize=False, seed=seed), None)
-    # On one thread, guarded and in blocks nothing depends on sigma^2 but the plan.
-    careless = serial or isinstance(method, Guarded | Blocks)
+    # On one thread, guarded, in blocks and with Gram matrices nothing but the plan needs sigma^2.
+    careless = serial or isinstance(method, Guarded | Blocks | Gram)
     found = sigma2_for(data, problem, quick if careless else SpectralQuery(seed=seed), known)
     plan = make_plan(problem, facts, work.columns, tol, found, layout)
     if isinstance(method, DualMethod) and method.sampling == "replacement" and plan.batch_size > 1:

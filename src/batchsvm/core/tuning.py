@@ -35,6 +35,9 @@ class Tuning:
     # Steps that blocks may take unaware of each other, times lam N/sigma^2: each of them moves
     # the responses of others by at most sigma^2/(lam N) in the mean.
     unaware_steps: float = 4.0
+    # Batches with their Gram matrices (methods/gram.py).
+    default_gram_rows: int = 64  # of a batch: its Gram matrix stays in a core's own cache
+    max_gram_bytes: int = 2**28  # kept for the whole fit; else computed at every visit
     # Visit order (engines/visit_order.py).
     max_group_bytes: float = 8192  # neighbours are worth keeping together up to so many bytes
     max_group_rows: int = 8  # and up to so many rows

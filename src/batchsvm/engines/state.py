@@ -14,7 +14,7 @@ from batchsvm.core.layout import Schedule
 from batchsvm.engines.averaging import Averaging, LastIterate, RecentMean, make_averaging
 from batchsvm.engines.host_problem import HostProblem
 from batchsvm.engines.screening import Screening, make_screening
-from batchsvm.methods import Blocks, DualMethod
+from batchsvm.methods import Blocks, DualMethod, Gram
 
 
 @dataclass
@@ -73,14 +73,22 @@ def start_dual(bound: HostProblem, schedule: Schedule, alpha: np.ndarray | None)
         else make_averaging(schedule.averaging, bound.n, scale=1.0),
         make_screening(
             bound.n, skips, bound.total_weight * at_zero,
-            method.blocks if isinstance(method, Blocks) else schedule.workers,
+            _sums_apart(schedule),
         ),
         schedule.batch_size,
         schedule.beta_b,
-        method.first_beta(schedule.beta_b),
+        method.first_beta(schedule.beta_b, schedule.batches),
         least_norm2=1.0 if method.step == "literal" else 0.0,
         workers=schedule.workers,
     )  # fmt: skip
+
+
+def _sums_apart(schedule: Schedule) -> int:
+    """How many sums screening keeps apart, such that their total does not depend on the workers
+    where the method does not."""
+    if isinstance(schedule.method, Blocks):
+        return schedule.method.blocks
+    return schedule.batches if isinstance(schedule.method, Gram) else schedule.workers
 
 
 @dataclass

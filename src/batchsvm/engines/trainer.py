@@ -13,12 +13,13 @@ from batchsvm.core.certificate import Sums
 from batchsvm.core.layout import Schedule
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.tuning import Tuning
+from batchsvm.engines.batch_order import BatchOrder
 from batchsvm.engines.host_problem import HostProblem
 from batchsvm.engines.protocol import Dual, Progress
 from batchsvm.engines.sampling import BlockSampler, Sampler, make_block_sampler, make_sampler
 from batchsvm.engines.state import DualState, State, start_dual, start_pegasos
 from batchsvm.engines.visit_order import UNSCREENED, make_visit_order
-from batchsvm.methods import Blocks, Pegasos
+from batchsvm.methods import Blocks, Gram, Pegasos
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +56,14 @@ def make_state(bound: HostProblem, schedule: Schedule, alpha: np.ndarray | None)
 
 def sampler_for(
     n: int, schedule: Schedule, bytes_per_row: float, tuning: Tuning
-) -> Sampler | BlockSampler:
+) -> Sampler | BlockSampler | BatchOrder:
     """The stream of batches of a method."""
     method, b, seed = schedule.method, schedule.batch_size, schedule.seed
     if isinstance(method, Blocks):
         visits = make_visit_order(n, method.blocks, seed, bytes_per_row, tuning)
         return make_block_sampler(visits, b)
+    if isinstance(method, Gram):
+        return BatchOrder(n, b, schedule.batches, seed)
     visits = UNSCREENED
     if not isinstance(method, Pegasos) and method.may_skip(b, schedule.averaging is not None):
         visits = make_visit_order(n, 1, seed, bytes_per_row, tuning, min_rows=b)

@@ -1,6 +1,7 @@
 """The methods of the paper: their parameters, and the rules by which an iteration decides."""
 
 from batchsvm.methods.blocks import Blocks, best_theta
+from batchsvm.methods.gram import Gram, joint_theta, next_joint_beta
 from batchsvm.methods.pegasos import Pegasos
 from batchsvm.methods.sdca import (
     STEPS,
@@ -21,6 +22,7 @@ METHODS: dict[str, type[Pegasos] | type[DualMethod]] = {
     "guarded": Guarded,
     "aggressive": Aggressive,
     "blocks": Blocks,
+    "gram": Gram,
 }
 SAMPLINGS = ("permutation", "subsets", "replacement")
 AVERAGINGS = (None, "tail", "decay")
@@ -33,11 +35,14 @@ __all__ = [
     "Aggressive",
     "Blocks",
     "DualMethod",
+    "Gram",
     "Guarded",
     "Method",
     "Naive",
     "Pegasos",
     "Safe",
     "best_theta",
+    "joint_theta",
     "next_beta",
+    "next_joint_beta",
 ]

@@ -55,5 +55,5 @@ class Blocks(DualMethod):
     name: ClassVar[str] = "blocks"
     skips_in_batches: ClassVar[bool] = True
 
-    def first_beta(self, beta_b: float) -> float:
+    def first_beta(self, beta_b: float, batches: int = 1) -> float:
         return 1.0

@@ -16,6 +16,7 @@ tells the rules apart is beta, the price of that:
     Aggressive  beta adapts between 1 and beta_b (Algorithm 2, Section 4.3); a step that
                 would not raise D is refused.
     Blocks      serial steps on blocks of rows side by side (`methods/blocks.py`).
+    Gram        serial steps in a batch, by its Gram matrix (`methods/gram.py`).
 
 For b = 1 all are one method, serial SDCA.
 
@@ -74,8 +75,8 @@ class DualMethod:
         fits = (batch_size == 1 or self.skips_in_batches) and not averages
         return self.skips and fits and self.sampling == "permutation"
 
-    def first_beta(self, beta_b: float) -> float:
-        """beta of the first iteration."""
+    def first_beta(self, beta_b: float, batches: int = 1) -> float:
+        """beta of the first iteration, of so many batches at once."""
         return beta_b
 
 
@@ -85,7 +86,7 @@ class Naive(DualMethod):
 
     name: ClassVar[str] = "naive"
 
-    def first_beta(self, beta_b: float) -> float:
+    def first_beta(self, beta_b: float, batches: int = 1) -> float:
         return 1.0
 
 
@@ -104,7 +105,7 @@ class Guarded(DualMethod):
     name: ClassVar[str] = "guarded"
     skips_in_batches: ClassVar[bool] = True
 
-    def first_beta(self, beta_b: float) -> float:
+    def first_beta(self, beta_b: float, batches: int = 1) -> float:
         return 1.0
 
 

@@ -15,6 +15,13 @@ from batchsvm.engines.cpu.batches import (
     sdca_fixed_beta,
 )
 from batchsvm.engines.cpu.blocks import BlockWorker, make_exchange, sdca_blocks
+from batchsvm.engines.cpu.gram import (
+    GramRule,
+    GramWorker,
+    make_matrices,
+    make_room,
+    sdca_gram,
+)
 from batchsvm.engines.cpu.pegasos import PrimalProblem, pegasos
 from batchsvm.engines.cpu.problem import CpuProblem
 from batchsvm.engines.cpu.serial import sdca_serial
@@ -22,7 +29,7 @@ from batchsvm.engines.cpu.structs import Budget, Rule, Visits
 from batchsvm.engines.host_problem import HostProblem
 from batchsvm.engines.state import DualState, PegasosState, State
 from batchsvm.engines.trainer import Stepper
-from batchsvm.methods import Aggressive, Blocks, Guarded, Naive, Pegasos, Safe
+from batchsvm.methods import Aggressive, Blocks, Gram, Guarded, Naive, Pegasos, Safe
 
 
 class _Steps:
@@ -150,6 +157,55 @@ class BlockSteps(_DualSteps):
         return due
 
 
+class GramSteps(_DualSteps):
+    """Batches that keep their rows, with their Gram matrices.
+
+    Python draws the order of the batches at the start of every epoch.
+    """
+
+    def __init__(
+        self, bound: CpuProblem, schedule: Schedule, state: DualState, sampler: Any
+    ) -> None:
+        super().__init__(bound, schedule, state, sampler)
+        assert isinstance(schedule.method, Gram)
+        self.sweeps = schedule.method.sweeps
+        tuning, b = bound.data.tuning, sampler.batch_size
+        self.matrices = make_matrices(sampler, self.workers, tuning.max_gram_bytes)
+        self.room = make_room(self.workers, sampler, bound.d)
+        # A batch may have to compute its Gram matrix first.
+        per_row = bound.rows.nonzeros / bound.n + self.sweeps
+        per_round = sampler.batches * b * b * per_row
+        self.max_iterations = max(1, int(self.workers * tuning.max_call_nonzeros / per_round))
+
+    def advance(self, count: int, target: float) -> bool:
+        if count == 0:  # compile it
+            self._run(np.empty(0, np.int64))
+        while count > 0:
+            order = self.sampler.upcoming(count)
+            self._run(order)
+            done = -(-order.size // self.sampler.batches)
+            self.state.iteration += done
+            count -= done
+            if self.sampler.epoch_is_over and self.state.screening.end_epoch(target, 0):
+                return True
+        return False
+
+    def _run(self, order: np.ndarray) -> None:
+        state, sampler = self.state, self.sampler
+        rule = GramRule(
+            state.beta, sampler.batch_size, sampler.batches, self.sweeps,
+            float(getattr(self.bound.loss, "conjugate_curvature", 0.0)),
+        )  # fmt: skip
+        (state.beta, shortened), *_ = self.pool.run(
+            lambda worker: sdca_gram(
+                self.dual, GramWorker(worker, self.bound.rows, self.matrices, self.room),
+                state.w, state.screening, rule, order,
+            ),
+            self.workers,
+        )  # fmt: skip
+        state.refused += shortened
+
+
 class PegasosSteps(_Steps):
     """Algorithm 1."""
 
@@ -189,6 +245,7 @@ STEPPERS: dict[type, Any] = {
     Guarded: FixedBetaSteps,
     Aggressive: AggressiveSteps,
     Blocks: BlockSteps,
+    Gram: GramSteps,
 }
 
 

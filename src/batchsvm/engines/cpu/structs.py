@@ -16,7 +16,7 @@ from batchsvm.engines.sampling import BlockSampler, Sampler
 from batchsvm.engines.screening import Screening
 from batchsvm.engines.visit_order import Random, VisitOrder
 from batchsvm.losses import TINY, Hinge, Loss
-from batchsvm.methods import best_theta, next_beta
+from batchsvm.methods import best_theta, joint_theta, next_beta, next_joint_beta
 
 struct_methods(
     Hinge.value, Hinge.subgradient, Hinge.conjugate, Hinge.dual_step,
@@ -25,8 +25,8 @@ struct_methods(
     Sampler.active_rows, Sampler.is_spent, Sampler.shuffle, Sampler.renew, Sampler.epoch_is_over,
     Screening.store, Screening.slack, Screening.kept_promise, Screening.end_epoch,
 )  # fmt: skip
-callable_in_kernels(best_theta)
-callable_in_kernels(next_beta)
+for rule in (best_theta, next_beta, joint_theta, next_joint_beta):
+    callable_in_kernels(rule)
 
 
 class Visits(NamedTuple):

@@ -11,6 +11,7 @@ from batchsvm.core.certificate import Sums
 from batchsvm.core.problem import Facts, Problem, relative
 from batchsvm.core.vectors import norm
 from batchsvm.engines.host_problem import AlphaOf, HostProblem, OnResponses
+from batchsvm.losses import TINY
 
 if TYPE_CHECKING:
     from batchsvm.engines.reference.dataset import ReferenceDataset
@@ -45,6 +46,17 @@ class ReferenceProblem(HostProblem):
         part = self.X[A]
         part = part if isinstance(part, np.ndarray) else part.toarray()
         return part if self.bias is None else np.column_stack([part, np.full(len(part), self.bias)])
+
+    def parts(self, A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Sign, weight and offset of the rows numbered by A."""
+        signed = self.examples["signed_weight"][A]
+        return np.copysign(1.0, signed), np.abs(signed), self.examples["offset"][A]
+
+    def curvature(self, A: np.ndarray, beta: float, least_norm2: float) -> np.ndarray:
+        """q of the losses: beta ||x_i||^2 c_i / (lam N), or without ||x_i||^2 (literal step)."""
+        norm2 = np.maximum(self.examples["norm2"][A], least_norm2)
+        weight = np.abs(self.examples["signed_weight"][A])
+        return np.maximum(beta * weight * norm2 / (self.lam * self.total_weight), TINY)
 
     def dense(self, start: int, stop: int) -> np.ndarray:
         return self.rows_of(np.arange(start, stop))

@@ -13,15 +13,16 @@ from typing import Any
 import numpy as np
 
 from batchsvm.core.layout import Schedule
+from batchsvm.engines.reference.gram import gram_round
 from batchsvm.engines.reference.problem import ReferenceProblem
 from batchsvm.engines.sampling import draw_batch
 from batchsvm.engines.screening import GAP, KEPT, PROMISE, RISE, SEEN, VIOLATION
 from batchsvm.engines.state import DualState, PegasosState, State
 from batchsvm.engines.trainer import Stepper
-from batchsvm.losses import TINY
 from batchsvm.methods import (
     Aggressive,
     Blocks,
+    Gram,
     Guarded,
     Naive,
     Pegasos,
@@ -62,9 +63,8 @@ class _Steps:
     def screen(self, start: int, responses: np.ndarray) -> None:
         problem, state = self.problem, self.state
         A = np.arange(start, start + responses.size)
-        _, weight, _ = _parts(problem, A)
         beta = 1.0 if isinstance(self.method, Blocks) else state.beta
-        q = _curvature(problem, state, beta, A, weight)
+        q = problem.curvature(A, beta, state.least_norm2)
         slack, alpha = state.screening.slack(0.0, inf), problem.examples["alpha"][A]
         self.sampler.visits.keep[A] = ~_stays(problem.loss, alpha, responses, q, slack)
 
@@ -127,6 +127,14 @@ class BlockSteps(_Steps):
         return _blocks_iteration(self.problem, self.state, self.sampler, target)
 
 
+class GramSteps(_Steps):
+    def iterate(self, target: float) -> bool:
+        assert isinstance(self.method, Gram)
+        gram_round(self.problem, self.method, self.state, self.sampler)
+        over = self.sampler.epoch_is_over
+        return over and bool(self.state.screening.end_epoch(target, 0))
+
+
 STEPPERS: dict[type, Any] = {
     Pegasos: PegasosSteps,
     Naive: BatchSteps,
@@ -134,6 +142,7 @@ STEPPERS: dict[type, Any] = {
     Guarded: GuardedSteps,
     Aggressive: AggressiveSteps,
     Blocks: BlockSteps,
+    Gram: GramSteps,
 }
 
 
@@ -144,10 +153,10 @@ def make_stepper(problem: Any, schedule: Schedule, state: State, sampler: Any) -
 def _visit(problem, state, A, X):
     """Add to the sums of screening what the rows are before the step; returns which of them would
     move if their response were off by the slack."""
-    sign, weight, offset = _parts(problem, A)
+    sign, weight, offset = problem.parts(A)
     alpha, loss, screening = problem.examples["alpha"][A], problem.loss, state.screening
     a = sign * (X @ state.w) - offset
-    q = _curvature(problem, state, state.beta, A, weight)
+    q = problem.curvature(A, state.beta, state.least_norm2)
     gaps = weight * (loss.value(a) + loss.conjugate(alpha) + alpha * a)
     new = loss.dual_step(alpha, a, q)
     violations = np.abs(new - alpha) * q
@@ -175,9 +184,9 @@ def _blocks_iteration(problem, state, sampler, target) -> bool:
         slack = screening.slack(screening.sums[block, SEEN], screening.sums[block, VIOLATION])
         for i in visits.order[start:stop]:
             A = np.array([i])
-            X, (sign, weight, offset) = problem.rows_of(A), _parts(problem, A)
+            X, (sign, weight, offset) = problem.rows_of(A), problem.parts(A)
             alpha, a = examples["alpha"][A], sign * (X @ local) - offset
-            q = _curvature(problem, state, 1.0, A, weight)
+            q = problem.curvature(A, 1.0, state.least_norm2)
             new = loss.dual_step(alpha, a, q)
             gap = weight * (loss.value(a) + loss.conjugate(alpha) + alpha * a)
             screening.sums[block, [SEEN, GAP, VIOLATION]] += 1, gap[0], (np.abs(new - alpha) * q)[0]
@@ -208,7 +217,7 @@ def _blocks_iteration(problem, state, sampler, target) -> bool:
 
 def _gains(problem, A, new, a):
     """By how much N D rises, for each row of A, if its alpha / c alone becomes `new`."""
-    _, weight, _ = _parts(problem, A)
+    _, weight, _ = problem.parts(A)
     alpha, loss = problem.examples["alpha"][A], problem.loss
     change = weight * (new - alpha)
     unit = 1 / (problem.lam * problem.total_weight)
@@ -224,28 +233,15 @@ def _stays(loss, alpha, a, q, slack):
 
 def _dual_value(problem: ReferenceProblem, state: DualState, A: np.ndarray) -> float:
     """N D(alpha), without the rows outside of A in its sum."""
-    _, weight, offset = _parts(problem, A)
+    _, weight, offset = problem.parts(A)
     alpha = problem.examples["alpha"][A]
     terms = weight * (alpha * offset - problem.loss.conjugate(alpha))
     return float(terms.sum() - problem.lam * problem.total_weight / 2 * (state.w @ state.w))
 
 
-def _parts(problem: ReferenceProblem, A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sign, weight and offset of the rows in the batch."""
-    signed = problem.examples["signed_weight"][A]
-    return np.copysign(1.0, signed), np.abs(signed), problem.examples["offset"][A]
-
-
-def _curvature(problem, state, beta, A, weight):
-    """q of the losses: beta ||x_i||^2 c_i / (lam N), or without ||x_i||^2 (literal step)."""
-    norm2 = np.maximum(problem.examples["norm2"][A], state.least_norm2)
-    q = beta * weight * norm2 / (problem.lam * problem.total_weight)
-    return np.maximum(q, TINY)
-
-
-def _step(problem, state, beta, A, a, weight):
+def _step(problem, state, beta, A, a):
     """alpha / c after the step of eq. (MBalphai)."""
-    q = _curvature(problem, state, beta, A, weight)
+    q = problem.curvature(A, beta, state.least_norm2)
     return problem.loss.dual_step(problem.examples["alpha"][A], a, q)
 
 
@@ -262,30 +258,30 @@ def _fixed_beta_iteration(
     problem: ReferenceProblem, state: DualState, A: np.ndarray, X: np.ndarray
 ) -> None:
     """Naive and safe mini-batching, Sections 4.1 and 4.2."""
-    sign, weight, offset = _parts(problem, A)
+    sign, weight, offset = problem.parts(A)
     state.averaging.observe(1.0)
     state.averaging.observe_primal(1.0, state.w)
     a = sign * (X @ state.w) - offset
-    _move(problem, state, A, X, sign, weight, _step(problem, state, state.beta, A, a, weight))
+    _move(problem, state, A, X, sign, weight, _step(problem, state, state.beta, A, a))
 
 
 def _aggressive_iteration(
     problem: ReferenceProblem, method: Aggressive, state: DualState, A: np.ndarray, X: np.ndarray
 ) -> None:
     """One pass through the loop of Algorithm 2."""
-    sign, weight, offset = _parts(problem, A)
+    sign, weight, offset = problem.parts(A)
     loss, lam, N = problem.loss, problem.lam, problem.total_weight
     state.averaging.observe(1.0)
     alpha = problem.examples["alpha"][A]
     a = sign * (X @ state.w) - offset
 
-    tentative = weight * (_step(problem, state, state.beta, A, a, weight) - alpha)
+    tentative = weight * (_step(problem, state, state.beta, A, a) - alpha)
     norm2 = np.maximum(problem.examples["norm2"][A], state.least_norm2)
     zeta = np.sum(norm2 * tentative**2)
     Delta = X.T @ (sign * tentative)
     for _ in range(method.rounds):
         rho = np.clip(Delta @ Delta / zeta, 1.0, state.beta_b) if zeta > 0 else state.beta
-        new = _step(problem, state, rho, A, a, weight)
+        new = _step(problem, state, rho, A, a)
         delta = weight * (new - alpha)
         zeta = np.sum(norm2 * delta**2)
         Delta = X.T @ (sign * delta)
@@ -302,7 +298,7 @@ def _pegasos_iteration(
     problem: ReferenceProblem, state: PegasosState, A: np.ndarray, X: np.ndarray
 ) -> None:
     """One pass through the loop of Algorithm 1, and the projection of Section 6."""
-    sign, weight, offset = _parts(problem, A)
+    sign, weight, offset = problem.parts(A)
     lam, t = problem.lam, state.iteration
     scale, b = 1.0 / (lam * max(t - 1, 1)), A.size
     state.averaging.observe(scale)
