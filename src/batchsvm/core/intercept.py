@@ -44,7 +44,7 @@ from batchsvm.core.solution import Checkpoint, History, LinearModel, Solution, S
 from batchsvm.core.training import Start, train
 
 if TYPE_CHECKING:
-    from batchsvm.engines.protocol import Dataset
+    from batchsvm.engines.protocol import Dataset, Dual
 
 INTERCEPTS = (None, "penalised", "free")
 MAX_OUTER_ITERATIONS = 200
@@ -205,10 +205,9 @@ class _FreeIntercept:
     def _certify(self, solution: Solution, w: np.ndarray, b: float) -> tuple[Certificate, bool]:
         """Certify the joint problem at (w, b), note it, and ask the callback whether to stop."""
         at_b = replace(self.problem, offset=np.array([b]))
-        found = self.data.dual(at_b, solution.alpha[:, np.newaxis], project=False)
-        balanced = self.data.balanced(at_b, found)
+        balanced = self.data.balanced(at_b, solution.dual)
         [seen] = certify_point(self.data, at_b, w[:, np.newaxis], balanced)
-        self._keep(solution, w, b, balanced.fetch()[:, 0], seen)
+        self._keep(solution, w, b, balanced, seen)
         best = self.best
         assert best is not None
         certificate = best.solution.certificate
@@ -228,19 +227,19 @@ class _FreeIntercept:
         return certificate, bool(self.options.callback(0, Checkpoint(*place, seen, point, point)))
 
     def _keep(
-        self, solution: Solution, w: np.ndarray, b: float, alpha: np.ndarray, seen: Certificate
+        self, solution: Solution, w: np.ndarray, b: float, dual: Dual, seen: Certificate
     ) -> None:
-        """Keep (w, b) and alpha, each if it is the best one so far."""
+        """Keep (w, b) and the dual point, each if it is the best one so far."""
         if self.best is None:
-            joint = replace(solution, w=w, alpha=alpha, certificate=seen)
+            joint = replace(solution, w=w, dual=dual, certificate=seen)
             self.best = LinearModel(w, b, joint)
             return
         before = self.best.solution.certificate
         if seen.primal_above >= before.primal_above:
             w, b = self.best.coef, self.best.intercept
         if seen.dual_below <= before.dual_below:
-            alpha = self.best.solution.alpha
-        joint = replace(solution, w=w, alpha=alpha, certificate=before.joined(seen))
+            dual = self.best.solution.dual
+        joint = replace(solution, w=w, dual=dual, certificate=before.joined(seen))
         self.best = LinearModel(w, b, joint)
 
 

@@ -72,7 +72,6 @@ def train(
     loop = Loop(data, problem, trainer, plan.batch_size, options)
     loop.train(dual is not None, stop or StopFlag())
     W, best = trainer.best()
-    alpha = best.fetch()
     solutions = []
     for k in range(problem.k):
         certificate, status = loop.best[k], loop.statuses[k]
@@ -81,7 +80,7 @@ def train(
         lam = float(problem.lam[k])
         solutions.append(
             Solution(
-                W[:, k], alpha[:, k], certificate, loop.history(k), status,
+                W[:, k], best.only(k), certificate, loop.history(k), status,
                 plan if k == 0 else replace(plan, lam=lam), None, problem.loss, lam, method,
                 plan.batch_size,
             )

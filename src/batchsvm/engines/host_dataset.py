@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from batchsvm.core.certificate import Sums
+from batchsvm.core.dual import HostDual
 from batchsvm.core.problem import Facts, Problem, in_box, join_facts, relative
 from batchsvm.core.proven import settled
 from batchsvm.core.rounding import INFLATION, least_length
@@ -19,7 +20,6 @@ from batchsvm.engines.balance import balanced
 from batchsvm.engines.host_problem import AlphaOf, HostProblem
 from batchsvm.engines.protocol import ConstantSums, Dual
 from batchsvm.engines.targets import HostTargets, make_targets
-from batchsvm.engines.trainer import HostDual
 
 
 class HostDataset(ABC):

@@ -50,10 +50,14 @@ class Targets(Protocol):
 
 
 class Dual(Protocol):
-    """K dual points in the engine's memory, in the box of their problem."""
+    """K dual points in the engine's memory, in the box of their problem; they do not change."""
 
     def fetch(self) -> np.ndarray:
-        """alpha on this host, (n, K)."""
+        """alpha on this host, (n, K); an engine may refuse it once its data set is closed."""
+        ...
+
+    def only(self, k: int) -> Dual:
+        """The dual point of problem k alone, without a copy."""
         ...
 
 
