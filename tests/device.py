@@ -73,6 +73,12 @@ class DeviceDataset:
             self.starts.append(alpha.shape)
         return DeviceDual(self.inside.dual(problem, alpha, project), self)
 
+    def owns(self, dual):
+        return isinstance(dual, DeviceDual) and dual.data is self
+
+    def joined_dual(self, duals):
+        return DeviceDual(self.inside.joined_dual([dual.inside for dual in duals]), self)
+
     def balanced(self, problem, dual):
         return DeviceDual(self.inside.balanced(problem, dual.inside), self)
 

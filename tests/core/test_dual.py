@@ -12,9 +12,15 @@ import pytest
 import batchsvm
 from batchsvm import BatchSVC
 from batchsvm.core.dual import HostDual, dual_of
+from batchsvm.core.intercept import Intercept, LinearStart
+from batchsvm.core.many import train_many
+from batchsvm.core.options import FitOptions
+from batchsvm.core.problem import make_problem
+from batchsvm.core.training import Start, train
+from batchsvm.losses import LOSSES
 from batchsvm.models.model import model_of_solution
 from device import GONE, DeviceDataset
-from helpers import LAM, toy
+from helpers import LAM, one_problem, toy
 
 X, Y = toy("hinge")
 CLASSES = np.arange(len(Y)) % 3
@@ -95,6 +101,66 @@ class ClosingDataset(DeviceDataset):
 
     def __exit__(self, *_):
         self.close()
+
+
+@pytest.mark.parametrize("intercept", [None, "penalised", "free"])
+def test_no_alpha_is_copied_along_a_path(intercept):
+    data, lams = DeviceDataset(X), [0.1, 0.01, 0.001]
+    options = {"intercept": intercept, "tol": 1e-5, "random_state": 0}
+    path = batchsvm.path(data, Y, lams, **options)
+    assert data.fetches == data.starts == []
+    if intercept == "free":
+        assert len(data.trainers) > 3  # several problems for each lam
+    expected = batchsvm.path(X, Y, lams, engine="reference", **options)
+    np.testing.assert_array_equal(path.coefs, expected.coefs)
+    np.testing.assert_array_equal(path.intercepts, expected.intercepts)
+    for ours, theirs in zip(path.models, expected.models, strict=True):
+        np.testing.assert_array_equal(ours.solution.alpha, theirs.solution.alpha)
+
+
+@pytest.mark.parametrize("intercept", [None, "penalised", "free"])
+def test_many_problems_start_from_handles(intercept):
+    kind, options = Intercept(intercept), FitOptions(tol=1e-6)
+    data, other = DeviceDataset(X), DeviceDataset(X)
+    first = train_many(data, classes_on(data), options, kind, 0)
+    assert all(model.solution.history.epoch[-1] > 1 for model in first)
+    starts = [LinearStart(alpha=m.solution.dual, intercept=m.intercept) for m in first]
+    options = FitOptions(tol=1e-5)
+    again = train_many(data, classes_on(data), options, kind, 0, starts)
+    assert data.fetches == data.starts == []
+    elsewhere = train_many(other, classes_on(other), options, kind, 0, starts)
+    assert data.fetches == [(60, 1)] * 3
+    assert [k for _, k in other.starts] == ([3] if intercept != "free" else [1, 1, 1])
+    for models in (again, elsewhere):
+        for before, after in zip(first, models, strict=True):
+            assert after.solution.history.epoch[-1] < before.solution.history.epoch[-1] / 4
+            assert after.solution.status.converged
+
+
+def test_handles_arrays_and_nothing_go_together():
+    data, options = DeviceDataset(X), FitOptions(tol=1e-6)
+    first = train_many(data, classes_on(data), options, Intercept(), 0)
+    starts = [
+        LinearStart(alpha=first[0].solution.dual),
+        LinearStart(),
+        LinearStart(alpha=first[2].solution.alpha),
+    ]
+    again = train_many(data, classes_on(data), FitOptions(tol=1e-5), Intercept(), 0, starts)
+    assert [model.solution.history.iteration[-1] > 0 for model in again] == [False, True, False]
+
+
+def test_a_problem_that_zero_solves_starts_from_zero():
+    data = DeviceDataset(X)
+    dual = data.dual(one_problem(data, Y, lam=LAM), np.full((60, 1), 0.5))
+    nothing = one_problem(data, np.zeros(60), "absolute", LAM)
+    [solution] = train(data, nothing, FitOptions(), Start(0, dual))
+    assert not solution.alpha.any()
+    assert solution.history.iteration.tolist() == [0]
+
+
+def classes_on(data):
+    targets = data.targets(CLASSES, classes=3)
+    return make_problem(targets, LOSSES["hinge"](), 1e-2)
 
 
 def test_an_array_is_a_dual_point_too():

@@ -4,8 +4,12 @@ asks for them."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from batchsvm.engines.protocol import Dual
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,3 +28,8 @@ class HostDual:
 def dual_of(alpha: np.ndarray) -> HostDual:
     """The dual point of one problem, from alpha of shape (n,)."""
     return HostDual(alpha[:, np.newaxis])
+
+
+def host_alpha(alpha: np.ndarray | Dual) -> np.ndarray:
+    """alpha on this host, (n, K), wherever it is."""
+    return alpha if isinstance(alpha, np.ndarray) else alpha.fetch()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -99,6 +99,13 @@ class HostDataset(ABC):
             weight = np.ones(self.n) if weight is None else weight
             inside[:, k] = in_box(problem.loss, alpha[:, k], weight)
         return HostDual(inside)
+
+    def owns(self, dual: Dual) -> bool:
+        return isinstance(dual, HostDual) and len(dual.alpha) == self.n
+
+    def joined_dual(self, duals: Sequence[Dual]) -> HostDual:
+        self.require_open()
+        return HostDual(np.asfortranarray(np.hstack([dual.fetch() for dual in duals])))
 
     def dual_at(self, problem: Problem, W: np.ndarray) -> HostDual:
         found = np.empty((self.n, problem.k), order="F")
