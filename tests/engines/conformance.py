@@ -1106,6 +1106,47 @@ def test_training_starts_from_a_dual_point(engine, loss_name, k):
                 np.testing.assert_allclose(after.w, before.w, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.parametrize("loss_name", ["hinge", "huber"])
+def test_dual_points_are_taken_apart_and_put_together(engine, loss_name):
+    setting = Setting(engine, loss_name, 3).place()
+    _, alpha = setting.random_points()
+    with setting.data as data:
+        dual = data.dual(setting.problem, alpha)
+        alpha = dual.fetch().copy()
+        parts = [dual.only(k) for k in range(3)]
+        for k, part in enumerate(parts):
+            np.testing.assert_array_equal(part.fetch(), alpha[:, [k]])
+            assert data.owns(part)
+            own = setting.problem.only(k)
+            close_to(data.combination(own, part), data.combination(setting.problem, dual)[:, [k]])
+        np.testing.assert_array_equal(data.joined_dual(parts).fetch(), alpha)
+        turned = data.joined_dual([parts[2], parts[0]])
+        np.testing.assert_array_equal(turned.fetch(), alpha[:, [2, 0]])
+        np.testing.assert_array_equal(turned.only(1).fetch(), alpha[:, [0]])
+        with data.share(1) as view:
+            assert view.owns(dual)
+        with data.subset(np.arange(20)) as part:
+            assert not part.owns(dual)
+
+
+def test_a_dual_point_stays_as_it_is_while_others_train_from_it(engine, k):
+    setting = Setting(engine, "hinge", k).place()
+    with setting.data as data:
+        problem = setting.problem if data.problems_at_once >= k else setting.problem.only(0)
+        options = FitOptions(method=Safe(), batch_size=1, tol=0.0, max_epochs=2.0)
+        solutions = train(data, problem, options, Start(0))
+        dual = data.joined_dual([solution.dual for solution in solutions])
+        before = dual.fetch().copy()
+        assert before.any()
+        by_handle = train(data, problem, options, Start(1, dual))
+        np.testing.assert_array_equal(dual.fetch(), before)
+        by_array = train(data, problem, options, Start(1, before))
+        for k_, (one, other) in enumerate(zip(by_handle, by_array, strict=True)):
+            np.testing.assert_array_equal(solutions[k_].alpha, before[:, k_])
+            np.testing.assert_allclose(one.alpha, other.alpha, rtol=1e-9, atol=1e-12)
+            assert not np.array_equal(one.alpha, before[:, k_])
+
+
 @pytest.mark.parametrize("averaging", [None, "tail", "decay"])
 @pytest.mark.parametrize("method", [Pegasos(), Safe(), Guarded(), Aggressive(), Blocks(blocks=2)])
 def test_a_trainer_stands_at_its_dual_point_before_the_first_iteration(engine, method, averaging):

@@ -174,6 +174,8 @@ def fit(
         problem = make_problem(targets, loss, lam, bias, radius=radius)
         alpha = read_initial(initial, problem.columns(data.d), data.n)
         [solution] = train(data, problem, options, Start(seed, alpha))
+        if data is not X:  # it is closed here, and the memory of an engine with it
+            solution = solution.fetched()
     solution = replace(solution, classes=classes)
     if warn:
         warn_unless_converged(solution, options.max_epochs)
@@ -263,6 +265,8 @@ def fit_many(
         names = problem_names(classes, problem.k)
         with with_progress(names, options, callback, verbose > 0) as options:
             models = train_many(data, problem, options, kind, seed, starts)
+        if data is not X:
+            models = [model.fetched() for model in models]
     solutions = Solutions([labelled(model, classes) for model in models], classes)
     if warn:
         what = "classes" if classes is not None and problem.k > 1 else "problems"

@@ -44,7 +44,7 @@ from batchsvm.core.solution import Checkpoint, History, LinearModel, Solution, S
 from batchsvm.core.training import Start, train
 
 if TYPE_CHECKING:
-    from batchsvm.engines.protocol import Dataset
+    from batchsvm.engines.protocol import Dataset, Dual
 
 INTERCEPTS = (None, "penalised", "free")
 MAX_OUTER_ITERATIONS = 200
@@ -77,9 +77,15 @@ class LinearStart:
     """Where the training of a linear model starts."""
 
     seed: int = 0
-    alpha: np.ndarray | None = None  # (n,)
+    alpha: np.ndarray | Dual | None = None  # (n,), or the handle of one dual point
     intercept: float = 0.0
     data_seed: int | None = None  # of what is measured of the data; the seed if None
+
+    @property
+    def point(self) -> np.ndarray | Dual | None:
+        """alpha with a column for the one problem, (n, 1)."""
+        alpha = self.alpha
+        return alpha[:, np.newaxis] if isinstance(alpha, np.ndarray) else alpha
 
 
 def fit_linear(
@@ -98,9 +104,8 @@ def fit_linear(
     stop = stop or StopFlag()
     if intercept.kind == "free":
         return _FreeIntercept(data, problem, options, start, stop).fit()
-    alpha = None if start.alpha is None else start.alpha[:, np.newaxis]
     biased = intercept.penalise(problem)
-    begin = Start(start.seed, alpha, start.data_seed)
+    begin = Start(start.seed, start.point, start.data_seed)
     [solution] = train(data, biased, options, begin, stop)
     return intercept.model_of(solution)
 
@@ -155,8 +160,8 @@ class _FreeIntercept:
 
     def _iterate(self) -> Status:
         start, lam = self.start, float(self.problem.lam[0])
-        alpha = start.alpha if self.at_zero > 0.0 else None  # else a constant fits all targets
-        b = start.intercept if alpha is not None else self.constant
+        point = start.point if self.at_zero > 0.0 else None  # else a constant fits all targets
+        b = start.intercept if point is not None else self.constant
         # b moves far enough if `scaling` is no smaller than rows are long, nor than lam demands:
         # the curvature of P in b is about 1 over the size of the losses.
         typical = float(np.sqrt(self.data.mean_norm2)) or 1.0
@@ -165,8 +170,8 @@ class _FreeIntercept:
         inner = max(floor, FIRST_TOL)
         last_step = 0.0
         for outer in range(MAX_OUTER_ITERATIONS):
-            solution = self._solve_penalised(outer, alpha, b, scaling, inner)
-            alpha = solution.alpha
+            solution = self._solve_penalised(outer, point, b, scaling, inner)
+            point = solution.dual
             w, step = solution.w[:-1].copy(), scaling * float(solution.w[-1])
             b += step
             certificate, asked = self._certify(solution, w, b)
@@ -186,7 +191,7 @@ class _FreeIntercept:
         return Status.MAX_EPOCHS
 
     def _solve_penalised(
-        self, outer: int, alpha: np.ndarray | None, b: float, scaling: float, tol: float
+        self, outer: int, point: np.ndarray | Dual | None, b: float, scaling: float, tol: float
     ) -> Solution:
         """min over w and b' of P(w, b') + lam/2 ((b' - b)/scaling)^2, to a part tol of P."""
         near = replace(self.problem, bias=np.array([scaling]), offset=np.array([b]))
@@ -196,7 +201,6 @@ class _FreeIntercept:
             max_epochs=self.options.max_epochs - self.epochs,
             callback=None,
         )
-        point = None if alpha is None else alpha[:, np.newaxis]
         seed = (self.start.seed + outer) % 2**64
         begin = Start(seed, point, self.start.data_seed)
         [solution] = train(self.data, near, options, begin, self.stop)
@@ -205,10 +209,9 @@ class _FreeIntercept:
     def _certify(self, solution: Solution, w: np.ndarray, b: float) -> tuple[Certificate, bool]:
         """Certify the joint problem at (w, b), note it, and ask the callback whether to stop."""
         at_b = replace(self.problem, offset=np.array([b]))
-        found = self.data.dual(at_b, solution.alpha[:, np.newaxis], project=False)
-        balanced = self.data.balanced(at_b, found)
+        balanced = self.data.balanced(at_b, solution.dual)
         [seen] = certify_point(self.data, at_b, w[:, np.newaxis], balanced)
-        self._keep(solution, w, b, balanced.fetch()[:, 0], seen)
+        self._keep(solution, w, b, balanced, seen)
         best = self.best
         assert best is not None
         certificate = best.solution.certificate
@@ -228,19 +231,19 @@ class _FreeIntercept:
         return certificate, bool(self.options.callback(0, Checkpoint(*place, seen, point, point)))
 
     def _keep(
-        self, solution: Solution, w: np.ndarray, b: float, alpha: np.ndarray, seen: Certificate
+        self, solution: Solution, w: np.ndarray, b: float, dual: Dual, seen: Certificate
     ) -> None:
-        """Keep (w, b) and alpha, each if it is the best one so far."""
+        """Keep (w, b) and the dual point, each if it is the best one so far."""
         if self.best is None:
-            joint = replace(solution, w=w, alpha=alpha, certificate=seen)
+            joint = replace(solution, w=w, dual=dual, certificate=seen)
             self.best = LinearModel(w, b, joint)
             return
         before = self.best.solution.certificate
         if seen.primal_above >= before.primal_above:
             w, b = self.best.coef, self.best.intercept
         if seen.dual_below <= before.dual_below:
-            alpha = self.best.solution.alpha
-        joint = replace(solution, w=w, alpha=alpha, certificate=before.joined(seen))
+            dual = self.best.solution.dual
+        joint = replace(solution, w=w, dual=dual, certificate=before.joined(seen))
         self.best = LinearModel(w, b, joint)
 
 

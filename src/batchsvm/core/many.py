@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batchsvm.core.dual import host_alpha
 from batchsvm.core.intercept import Intercept, LinearStart, fit_linear
 from batchsvm.core.options import FitOptions
 from batchsvm.core.parallel import StopFlag, in_parallel
@@ -17,7 +18,7 @@ from batchsvm.core.solution import LinearModel, Status
 from batchsvm.core.training import Start, train
 
 if TYPE_CHECKING:
-    from batchsvm.engines.protocol import Dataset
+    from batchsvm.engines.protocol import Dataset, Dual
 
 
 def train_many(
@@ -76,13 +77,20 @@ def _train_together(
     intercept: Intercept,
     starts: Sequence[LinearStart],
 ) -> list[LinearModel]:
-    alpha = None
-    if any(start.alpha is not None for start in starts):
-        columns = [np.zeros(data.n) if s.alpha is None else s.alpha for s in starts]
-        alpha = np.column_stack(columns)
     biased = intercept.penalise(problem)
-    solutions = train(data, biased, options, Start(starts[0].seed, alpha))
+    begin = Start(starts[0].seed, _joined(data, [start.point for start in starts]))
+    solutions = train(data, biased, options, begin)
     return [intercept.model_of(solution) for solution in solutions]
+
+
+def _joined(data: Dataset, points: Sequence[np.ndarray | Dual | None]) -> np.ndarray | Dual | None:
+    """The dual points of all problems as one, in the engine's memory if all of them are there."""
+    if all(point is None for point in points):
+        return None
+    handles = [p for p in points if p is not None and not isinstance(p, np.ndarray)]
+    if len(handles) == len(points) and all(data.owns(handle) for handle in handles):
+        return data.joined_dual(handles)
+    return np.hstack([np.zeros((data.n, 1)) if p is None else host_alpha(p) for p in points])
 
 
 def _callback_of(options: FitOptions, k: int) -> Any:

@@ -73,7 +73,7 @@ def train_along(
     for lam in lams:
         own = replace(problem, lam=np.array([float(lam)]))
         model = fit_linear(data, own, options, intercept, start, stop)
-        start = replace(start, alpha=model.solution.alpha, intercept=model.intercept)
+        start = replace(start, alpha=model.solution.dual, intercept=model.intercept)
         yield model
         if model.solution.status is Status.INTERRUPTED:
             return

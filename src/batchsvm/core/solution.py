@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, overload
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from batchsvm.core.certificate import Certificate
+from batchsvm.core.dual import dual_of
 from batchsvm.core.planning import Plan
 from batchsvm.losses import Loss
 from batchsvm.methods import DualMethod, Method
+
+if TYPE_CHECKING:
+    from batchsvm.engines.protocol import Dual
 
 
 class Status(Enum):
@@ -81,9 +86,11 @@ class Solution:
     ----------
     w : ndarray of shape (d,)
         The linear predictor: of all that were certified, the one with the smallest primal.
-    alpha : ndarray of shape (n,)
+    dual : Dual
         The dual point that certifies it: of all, the one with the largest dual, perhaps of
-        another checkpoint.
+        another checkpoint.  It is in the memory of the engine.
+    alpha : ndarray of shape (n,)
+        The same on this host, fetched when it is first asked for.
     certificate : Certificate
         Primal, dual and gap of (w, alpha), computed from scratch.
     history : History
@@ -101,7 +108,7 @@ class Solution:
     """
 
     w: np.ndarray = field(repr=False)
-    alpha: np.ndarray = field(repr=False)
+    dual: Dual = field(repr=False)
     certificate: Certificate
     history: History = field(repr=False)
     status: Status
@@ -112,6 +119,18 @@ class Solution:
     method: Method
     batch_size: int
     free_intercept: bool = False
+
+    @cached_property
+    def alpha(self) -> np.ndarray:
+        return self.dual.fetch()[:, 0]
+
+    def fetched(self) -> Solution:
+        """The solution with its dual point on this host, to outlive the engine's memory."""
+        return replace(self, dual=dual_of(self.alpha))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled or copied: no memory of an engine."""
+        return dict(vars(self.fetched()))
 
     def __str__(self) -> str:
         serial = self.batch_size == 1 and isinstance(self.method, DualMethod)
@@ -156,6 +175,10 @@ class LinearModel:
     coef: np.ndarray
     intercept: float
     solution: Solution
+
+    def fetched(self) -> LinearModel:
+        """The model with its dual point on this host."""
+        return replace(self, solution=self.solution.fetched())
 
 
 class Solutions(Sequence[Solution]):

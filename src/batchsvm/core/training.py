@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from batchsvm.core import checks, data_checks
+from batchsvm.core.dual import host_alpha
 from batchsvm.core.layout import (
     Schedule,
     Workload,
@@ -26,7 +27,7 @@ from batchsvm.core.spectral import Sigma2, SpectralQuery, beta_b, measure_sigma2
 from batchsvm.methods import Blocks, DualMethod, Gram, Guarded, Method
 
 if TYPE_CHECKING:
-    from batchsvm.engines.protocol import Dataset
+    from batchsvm.engines.protocol import Dataset, Dual
 
 MAX_UNIT_NORM = 1 + 1e-4  # text files round
 
@@ -36,7 +37,7 @@ class Start:
     """Where training starts."""
 
     seed: int
-    alpha: np.ndarray | None = None  # (n, K)
+    alpha: np.ndarray | Dual | None = None  # (n, K)
     data_seed: int | None = None  # of what is measured of the data; the seed if None
 
 
@@ -51,15 +52,9 @@ def train(
     if not checks.is_word(options.batch_size, "auto"):
         words = f"'auto' or an integer from 1 to n = {data.n}"
         checks.whole("batch_size", options.batch_size, 1, data.n, words)
-    with np.errstate(over="ignore"):  # of losses at w = 0, refused in the next line
-        trainer = data.trainer(problem)
+    trainer = data.trainer(problem)
     data_checks.refuse_infinite_loss(float(trainer.facts.losses_at_zero.max()))
-    dual = None
-    if start.alpha is not None:  # where w = 0 has no loss, it is the solution
-        solved = trainer.facts.losses_at_zero == 0.0
-        dual = data.dual(
-            problem, np.where(solved, 0.0, start.alpha) if solved.any() else start.alpha
-        )
+    dual = _starting_point(data, problem, trainer.facts, start.alpha)
     work = workload_of(data, problem)
     method, plan = _settle(
         data,
@@ -72,7 +67,6 @@ def train(
     loop = Loop(data, problem, trainer, min(plan.batch_size * plan.batches, plan.n), options)
     loop.train(dual is not None, stop or StopFlag())
     W, best = trainer.best()
-    alpha = best.fetch()
     solutions = []
     for k in range(problem.k):
         certificate, status = loop.best[k], loop.statuses[k]
@@ -81,12 +75,26 @@ def train(
         lam = float(problem.lam[k])
         solutions.append(
             Solution(
-                W[:, k], alpha[:, k], certificate, loop.history(k), status,
+                W[:, k], best.only(k), certificate, loop.history(k), status,
                 plan if k == 0 else replace(plan, lam=lam), None, problem.loss, lam, method,
                 plan.batch_size,
             )
         )  # fmt: skip
     return solutions
+
+
+def _starting_point(
+    data: Dataset, problem: Problem, facts: Facts, alpha: np.ndarray | Dual | None
+) -> Dual | None:
+    """The dual point to start from: one in the engine's memory stays there."""
+    if alpha is None:
+        return None
+    solved = facts.losses_at_zero == 0.0
+    if solved.any():  # where w = 0 has no loss, it is the solution
+        alpha = np.where(solved, 0.0, host_alpha(alpha))
+    if isinstance(alpha, np.ndarray) or not data.owns(alpha):
+        return data.dual(problem, host_alpha(alpha))
+    return alpha
 
 
 def _schedule(

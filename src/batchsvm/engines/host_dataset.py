@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
 from batchsvm.core.certificate import Sums
+from batchsvm.core.dual import HostDual
 from batchsvm.core.problem import Facts, Problem, in_box, join_facts, relative
 from batchsvm.core.proven import settled
 from batchsvm.core.rounding import INFLATION, least_length
@@ -19,7 +20,6 @@ from batchsvm.engines.balance import balanced
 from batchsvm.engines.host_problem import AlphaOf, HostProblem
 from batchsvm.engines.protocol import ConstantSums, Dual
 from batchsvm.engines.targets import HostTargets, make_targets
-from batchsvm.engines.trainer import HostDual
 
 
 class HostDataset(ABC):
@@ -99,6 +99,13 @@ class HostDataset(ABC):
             weight = np.ones(self.n) if weight is None else weight
             inside[:, k] = in_box(problem.loss, alpha[:, k], weight)
         return HostDual(inside)
+
+    def owns(self, dual: Dual) -> bool:
+        return isinstance(dual, HostDual) and len(dual.alpha) == self.n
+
+    def joined_dual(self, duals: Sequence[Dual]) -> HostDual:
+        self.require_open()
+        return HostDual(np.asfortranarray(np.hstack([dual.fetch() for dual in duals])))
 
     def dual_at(self, problem: Problem, W: np.ndarray) -> HostDual:
         found = np.empty((self.n, problem.k), order="F")

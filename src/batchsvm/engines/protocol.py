@@ -19,7 +19,7 @@ Arrays that cross are NumPy's, float64 unless said otherwise; column k belongs t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -50,10 +50,14 @@ class Targets(Protocol):
 
 
 class Dual(Protocol):
-    """K dual points in the engine's memory, in the box of their problem."""
+    """K dual points in the engine's memory, in the box of their problem; they do not change."""
 
     def fetch(self) -> np.ndarray:
-        """alpha on this host, (n, K)."""
+        """alpha on this host, (n, K); an engine may refuse it once its data set is closed."""
+        ...
+
+    def only(self, k: int) -> Dual:
+        """The dual point of problem k alone, without a copy."""
         ...
 
 
@@ -287,6 +291,16 @@ class Dataset(Protocol):
         With `project`, it is put into the box to the last bit, and refused if it is far outside;
         without, it is one that came from this engine.
         """
+        ...
+
+    def owns(self, dual: Dual) -> bool:
+        """Whether this dual point is one over these rows in this engine's memory, of this data set
+        or of one that shares its rows, so that it needs no copy."""
+        ...
+
+    def joined_dual(self, duals: Sequence[Dual]) -> Dual:
+        """The dual points of several problems as one, in this order; it owns all of them.  If they
+        are the columns of one dual point, that needs no copy."""
         ...
 
     def dual_at(self, problem: Problem, W: np.ndarray) -> Dual:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf, isnan
 from typing import Any, Protocol
 
 import numpy as np
 
 from batchsvm.core.certificate import Sums
+from batchsvm.core.dual import HostDual
 from batchsvm.core.layout import Schedule
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.tuning import Tuning
@@ -20,16 +20,6 @@ from batchsvm.engines.sampling import BlockSampler, Sampler, make_block_sampler,
 from batchsvm.engines.state import DualState, State, start_dual, start_pegasos
 from batchsvm.engines.visit_order import UNSCREENED, make_visit_order
 from batchsvm.methods import Blocks, Gram, Pegasos
-
-
-@dataclass(frozen=True, eq=False)
-class HostDual:
-    """Dual points on this host."""
-
-    alpha: np.ndarray  # (n, K); each column contiguous
-
-    def fetch(self) -> np.ndarray:
-        return self.alpha
 
 
 class Stepper(Protocol):

@@ -149,7 +149,8 @@ def train(
     with placed(X, n_jobs=settings.n_jobs, once=watch.count == 1) as data:
         problem = problem_on(data)
         options = replace(settings.options, callback=watch.callback())
-        return train_many(data, problem, options, settings.intercept, seed, initial, watch.close)
+        models = train_many(data, problem, options, settings.intercept, seed, initial, watch.close)
+        return [model.fetched() for model in models]  # their alpha becomes an attribute
 
 
 def problem_of(settings: Settings, targets: Any, lam: float) -> Problem:

@@ -17,6 +17,7 @@ from scipy.sparse import issparse
 from batchsvm.core.certificate import Certificate
 from batchsvm.core.checks import read_jobs
 from batchsvm.core.data_checks import refuse_broken, refuse_masked
+from batchsvm.core.dual import dual_of
 from batchsvm.core.one_vs_rest import choose
 from batchsvm.core.planning import Plan
 from batchsvm.core.solution import History, Solution, Solutions, Status
@@ -141,7 +142,7 @@ def model_of_solution(solution: Solution, y: Any = None) -> Model:
         coef=solution.w[np.newaxis].copy(),
         intercept=np.zeros(1),
         classes=solution.classes,
-        trained_on=Fingerprint(solution.alpha.size, solution.w.size, digest),
+        trained_on=Fingerprint(solution.plan.n, solution.w.size, digest),
         **_proof_of_solutions([solution]),
     )
 
@@ -202,7 +203,7 @@ def solution_of_model(model: Model) -> Solution:
     for name in ("iteration", "refused"):
         history[name] = history[name].astype(np.int64)
     return Solution(
-        model.coef[0], model.alpha[0], model.certificates[0], History(**history),
+        model.coef[0], dual_of(model.alpha[0]), model.certificates[0], History(**history),
         Status[model.statuses[0]], model.plan, model.classes, model.loss, model.lam,
         METHODS[model.method](**model.method_parameters), model.batch_size,
     )  # fmt: skip

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from batchsvm.core.certificate import Sums
+from batchsvm.core.dual import HostDual
 from batchsvm.core.layout import Schedule
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import join_facts
 from batchsvm.engines.protocol import Dual, Progress
-from batchsvm.engines.trainer import HostDual, HostTrainer
+from batchsvm.engines.trainer import HostTrainer
 
 
 class TrainerGroup:
@@ -23,7 +24,7 @@ class TrainerGroup:
 
     def start(self, schedule: Schedule, dual: Dual | None = None) -> None:
         for k, trainer in enumerate(self.trainers):
-            own = None if dual is None else HostDual(dual.fetch()[:, [k]])
+            own = None if dual is None else dual.only(k)
             trainer.start(replace(schedule, seed=(schedule.seed + k) % 2**64), own)
         self.survives_exceptions = all(t.survives_exceptions for t in self.trainers)
 
