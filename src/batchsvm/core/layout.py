@@ -65,6 +65,8 @@ class Schedule:
         Of problem 0; problem k has seed + k.
     batches : int
         Batches per iteration; more than one for `Gram` alone.
+    precision : {"auto", "tf32", "float32", "float64"}
+        Of the products in the steps, on an engine that offers a choice.
     """
 
     method: Method
@@ -75,6 +77,7 @@ class Schedule:
     recent_mean: bool = False
     seed: int = 0
     batches: int = 1
+    precision: str = "auto"
 
 
 class Layout(NamedTuple):

@@ -9,6 +9,8 @@ from typing import Any
 from batchsvm.core import checks
 from batchsvm.methods import Method
 
+PRECISIONS = ("tf32", "float32", "float64")  # from the fastest to the most exact
+
 
 @dataclass(frozen=True)
 class FitOptions:
@@ -25,6 +27,8 @@ class FitOptions:
     averaging : {None, "tail", "decay"}
     checkpoints : iterable of int, or None
         The iterations to certify after; None leaves them to the loop.
+    precision : {"auto", "tf32", "float32", "float64"}
+        Of the products in the steps, on the gpu engine.
     callback : callable or None
         Called with the number of the problem and a `Checkpoint`.
     """
@@ -37,6 +41,7 @@ class FitOptions:
     checkpoints: Iterable[int] | None = None
     callback: Callable[[int, Any], Any] | None = None
     goal: float | None = None
+    precision: str = "auto"
 
 
 def read_options(
@@ -46,6 +51,7 @@ def read_options(
     max_epochs: Any = 1000,
     averaging: Any = None,
     checkpoints: Any = "auto",
+    precision: Any = "auto",
 ) -> FitOptions:
     """The options, each refused with a sentence if it is not allowed."""
     chosen = checks.read_method(method)
@@ -53,7 +59,10 @@ def read_options(
     max_epochs = checks.number("max_epochs", max_epochs, checks.POSITIVE, 0.0)
     averaging = checks.read_averaging(averaging, chosen)
     asked = checks.read_checkpoints(checkpoints, averaging)
-    return FitOptions(chosen, batch_size, tol, max_epochs, averaging, asked)
+    checks.choice("precision", precision, ["auto", *PRECISIONS])
+    return FitOptions(
+        chosen, batch_size, tol, max_epochs, averaging, asked, precision=str(precision)
+    )
 
 
 def for_one(callback: Any) -> Callable[[int, Any], Any] | None:

@@ -19,6 +19,7 @@ in D becomes the conjugate of lam/2 ||.||^2 on that ball.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -74,13 +75,16 @@ class Problem:
         """Problem k alone."""
         if self.k == 1 == self.targets.k:
             return self
-        one = slice(k, k + 1)
+        return self._part(self.targets if self.targets.k == 1 else self.targets.only(k), [k])
+
+    def some(self, which: Sequence[int]) -> Problem:
+        """Some of the problems, in this order."""
+        return self._part(self.targets if self.targets.k == 1 else self.targets.some(which), which)
+
+    def _part(self, targets: Targets, which: Sequence[int]) -> Problem:
+        bias = None if self.bias is None else self.bias[which]
         return replace(
-            self,
-            targets=self.targets if self.targets.k == 1 else self.targets.only(k),
-            lam=self.lam[one],
-            bias=None if self.bias is None else self.bias[one],
-            offset=self.offset[one],
+            self, targets=targets, lam=self.lam[which], bias=bias, offset=self.offset[which]
         )
 
 

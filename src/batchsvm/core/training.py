@@ -111,6 +111,7 @@ def _schedule(
         averaging=options.averaging,
         recent_mean=open_choice and keeps_recent_mean(work, b, method),
         seed=seed,
+        precision=options.precision,
     )
 
 

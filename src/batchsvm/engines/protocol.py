@@ -48,6 +48,10 @@ class Targets(Protocol):
         """The targets of problem k alone."""
         ...
 
+    def some(self, which: Sequence[int]) -> Targets:
+        """The targets of some problems, in this order."""
+        ...
+
 
 class Dual(Protocol):
     """K dual points in the engine's memory, in the box of their problem; they do not change."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,10 +21,22 @@ class HostTargets:
     k: int
     classes: int = 0
     column: int = 0
+    chosen: tuple[int, ...] | None = None  # the columns of the problems, if not all in order
 
     def only(self, k: int) -> HostTargets:
         """The targets of problem k alone."""
-        return replace(self, k=1, column=k)
+        return replace(self, k=1, column=self.columns_of(self.k)[k], chosen=None)
+
+    def some(self, which: Sequence[int]) -> HostTargets:
+        """The targets of some problems."""
+        columns = self.columns_of(self.k)
+        return replace(self, k=len(which), chosen=tuple(int(columns[k]) for k in which))
+
+    def columns_of(self, k: int) -> np.ndarray:
+        """Which column each of k problems has; one set of targets may serve them all."""
+        if self.chosen is not None:
+            return np.array(self.chosen, np.int32)
+        return np.full(k, self.column, np.int32) if self.k == 1 else np.arange(k, dtype=np.int32)
 
     @property
     def has_offset(self) -> bool:

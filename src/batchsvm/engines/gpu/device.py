@@ -16,7 +16,6 @@ import numpy as np
 from batchsvm.engines.gpu.kernels import CudaKernels
 
 INSTALL = "pip install 'batchsvm[gpu-cuda12]' or 'batchsvm[gpu-cuda13]'"
-PRECISIONS = ("tf32", "float32", "float64")
 ROUNDS_PER_GRAPH = 8  # launched at once: a launch from Python takes longer than a small kernel
 
 

@@ -15,16 +15,17 @@ import numpy as np
 
 from batchsvm.core.certificate import SUM_COUNT, Sums
 from batchsvm.core.layout import Schedule
+from batchsvm.core.options import PRECISIONS
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import Facts, Problem
 from batchsvm.engines.gpu import passes
 from batchsvm.engines.gpu.batches import Batches, batches_of
-from batchsvm.engines.gpu.device import PRECISIONS, CudaDevice
+from batchsvm.engines.gpu.device import CudaDevice
 from batchsvm.engines.gpu.dual import DeviceDual, placed_alpha
 from batchsvm.engines.protocol import Dual, Progress
 from batchsvm.losses import Loss
 from batchsvm.methods import Gram
-from batchsvm.methods.gram import BETA_MEMORY, first_beta
+from batchsvm.methods.gram import GAMMA
 
 if TYPE_CHECKING:
     from batchsvm.engines.gpu.dataset import GpuDataset
@@ -92,7 +93,7 @@ class GramTrainer:
     def start(self, schedule: Schedule, dual: Dual | None = None) -> None:
         method, data, K = schedule.method, self.data, self.problem.k
         assert isinstance(method, Gram)
-        self.S, self.sweeps = schedule.batches, method.sweeps
+        self.method, self.S, self.sweeps = method, schedule.batches, method.sweeps
         self.active = np.arange(K)
         self.iterations = np.zeros(K, np.int64)
         self._iteration = self._epochs_since_refresh = 0
@@ -131,14 +132,14 @@ class GramTrainer:
         real = "float64" if precision == "float64" else "float32"
         targets: Any = problem.targets
         unit = 1.0 / (problem.lam * self.facts.total_weight)[active]
-        first = np.full(K, first_beta(S)) if before is None else device.to_host(before.beta)
+        first = np.full(K, self.method.first_beta(1.0, S)) if before is None else device.to_host(before.beta)
         refused = np.zeros(K, np.int32) if before is None else device.to_host(before.refused)
         gram, is_kept = self.batches.gram(precision, S)
         several = S > 1
         state = GramState(
             problem.loss, real, precision, data.d, K, S, B, self.sweeps, self.batches.cut, gram,
             is_kept, targets.columns(real), device.upload(problem.offset[active], real),
-            device.upload(targets.numbers(problem.k)[active]), device.upload(unit, real),
+            device.upload(targets.columns_of(problem.k)[active]), device.upload(unit, real),
             None if problem.bias is None else device.upload(problem.bias[active], real),
             W, alpha, device.upload(first, real), xp.ones(K, real),
             device.upload(refused, np.int32),
@@ -172,7 +173,7 @@ class GramTrainer:
             device.matmul(state.changes, state.rows, W, accumulate=True, precision=precision)
         else:
             device.matmul(state.changes, state.rows, state.Delta, precision=precision)
-            kernels.finish(state, BETA_MEMORY)
+            kernels.finish(state, GAMMA)
         kernels.advance(state)
 
     def _end_epoch(self) -> np.ndarray:

@@ -67,7 +67,7 @@ def point_pass(
         dual,
         targets.columns("float64"),  # type: ignore[attr-defined]
         upload(problem.offset),
-        upload(targets.numbers(K)),  # type: ignore[attr-defined]
+        upload(targets.columns_of(K)),  # type: ignore[attr-defined]
         data.norms2,
         upload(problem.bias) if has_bias else None,
         upload(np.ascontiguousarray(W[-1])) if has_bias and W is not None else None,

@@ -45,9 +45,3 @@ class GpuTargets(HostTargets):
             return None
         rows = array[np.newaxis] if array.ndim == 1 else array.T
         return self.device.upload(np.ascontiguousarray(rows), real)
-
-    def numbers(self, k: int) -> np.ndarray:
-        """Which column each of k problems over these targets has."""
-        if self.k == 1:
-            return np.full(k, self.column, np.int32)
-        return np.arange(k, dtype=np.int32)

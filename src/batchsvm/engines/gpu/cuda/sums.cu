@@ -1,19 +1,20 @@
 // Sums over rows for certificates, in float64, and what alpha multiplies rows by.
 //
 // A dual point lies batch by batch, then problem by problem: alpha[batch][k][place], relative to
-// the weights and put into the box here.  Row `cut[position]` is at `position` = batch B + place.
+// the weights and put into the box here.  Row `cut[position]` is at `position`.
 
 __device__ inline T relative_alpha(
-    const ALPHA *__restrict__ alpha, long long position, int k, int K, int B, T lower, T upper) {
-    long long batch = position / B;
-    T found = T(alpha[(batch * K + k) * B + position % B]);
+    const ALPHA *__restrict__ alpha, long long position, int k, int K, int batch_rows, T lower,
+    T upper) {
+    long long batch = position / batch_rows;
+    T found = T(alpha[(batch * K + k) * batch_rows + position % batch_rows]);
     return min(max(found, lower), upper);
 }
 
 // One block per problem and 2048 positions; out[line][chunk][k], lines as in core/certificate.py.
 extern "C" __global__ void point_sums(
     const T *__restrict__ products, const ALPHA *__restrict__ alpha, const int *__restrict__ cut,
-    long long begin, int count, int B, TARGETS, const T *__restrict__ norms2,
+    long long begin, int count, int batch_rows, TARGETS, const T *__restrict__ norms2,
     const T *__restrict__ bias, const T *__restrict__ w_bias, const T *__restrict__ per_length,
     const T *__restrict__ constant, T relative_error, int K, T lower, T upper, T parameter,
     T *__restrict__ out) {
@@ -26,7 +27,9 @@ extern "C" __global__ void point_sums(
         if (row < 0) continue;
         Example e = example_of(TARGETS_PASSED, row, k);
         T length = sqrt(norms2[row] + bias_k * bias_k);
-        T relative = e.weight > 0 ? relative_alpha(alpha, begin + p, k, K, B, lower, upper) : T(0);
+        T relative = 0;
+        if (e.weight > 0)
+            relative = relative_alpha(alpha, begin + p, k, K, batch_rows, lower, upper);
         T own = relative * e.weight, size = abs(own);
         T a = e.sign * (products[(long long)k * count + p] + shift) - e.offset;
         // A convex function over [a - err, a + err] exceeds its value at a by at most err times
@@ -53,7 +56,7 @@ extern "C" __global__ void point_sums(
 // alpha_i s_i for `count` positions, problem by problem.
 extern "C" __global__ void coefficients(
     const ALPHA *__restrict__ alpha, const int *__restrict__ cut, long long begin, int count,
-    int B, TARGETS, int K, T lower, T upper, T *__restrict__ out) {
+    int batch_rows, TARGETS, int K, T lower, T upper, T *__restrict__ out) {
     int k = blockIdx.y;
     int p = blockIdx.x * blockDim.x + threadIdx.x;
     if (p >= count) return;
@@ -62,7 +65,8 @@ extern "C" __global__ void coefficients(
     if (row >= 0) {
         Example e = example_of(TARGETS_PASSED, row, k);
         if (e.weight > 0)
-            value = relative_alpha(alpha, begin + p, k, K, B, lower, upper) * e.weight * e.sign;
+            value = e.weight * e.sign *
+                    relative_alpha(alpha, begin + p, k, K, batch_rows, lower, upper);
     }
     out[(long long)k * count + p] = value;
 }
