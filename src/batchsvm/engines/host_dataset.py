@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from batchsvm.core.certificate import Sums
+from batchsvm.core.device_layout import DeviceSize
 from batchsvm.core.dual import HostDual
 from batchsvm.core.problem import Facts, Problem, in_box, join_facts, relative
 from batchsvm.core.proven import settled
@@ -27,6 +28,7 @@ class HostDataset(ABC):
 
     engine: str
     deterministic = True
+    device_size: DeviceSize | None = None
     n: int
     d: int
     nonzeros: int

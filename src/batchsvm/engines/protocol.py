@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from batchsvm.core.certificate import Sums
+from batchsvm.core.device_layout import DeviceSize
 from batchsvm.core.layout import Schedule
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import Facts, Problem
@@ -177,6 +178,8 @@ class Dataset(Protocol):
         The engine's name.
     jobs : int
         Threads that work on one fit.
+    device_size : DeviceSize or None
+        What the device has on which the rows are; None on this host.
     deterministic : bool
         Whether the same seed and the same `jobs` give the same bits.
     problems_at_once : float
@@ -200,6 +203,8 @@ class Dataset(Protocol):
     def engine(self) -> str: ...
     @property
     def jobs(self) -> int: ...
+    @property
+    def device_size(self) -> DeviceSize | None: ...
     @property
     def deterministic(self) -> bool: ...
     @property

@@ -10,6 +10,7 @@ import numpy as np
 
 from batchsvm.core.certificate import Sums
 from batchsvm.core.data_checks import refuse_infinite
+from batchsvm.core.device_layout import DeviceSize, DeviceWork, problems_that_fit
 from batchsvm.core.problem import Facts, Problem, relative
 from batchsvm.core.proven import settled
 from batchsvm.core.rounding import INFLATION, least_length, response_error
@@ -57,9 +58,19 @@ class GpuDataset(HostDataset):
     def is_open(self) -> bool:
         return self._is_open
 
+    @property  # type: ignore[override]
+    def device_size(self) -> DeviceSize:
+        device, rows = self.device, self.rows
+        return DeviceSize(
+            device.name, device.multiprocessors, device.memory.free, rows.nbytes, rows.is_dense
+        )
+
     @property
     def problems_at_once(self) -> float:
-        return passes.MAX_BLOCKS_OF_THREADS if self.rows.is_dense else 1
+        if not self.rows.is_dense:
+            return 1
+        work = DeviceWork(self.n, self.d + 1, self.nonzeros, 1, self.device_size)
+        return min(passes.MAX_BLOCKS_OF_THREADS, problems_that_fit(work))
 
     @cached_property
     def mean_norm2(self) -> float:

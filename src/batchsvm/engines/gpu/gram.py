@@ -98,6 +98,7 @@ class GramTrainer:
         self.iterations = np.zeros(K, np.int64)
         self._iteration = self._epochs_since_refresh = 0
         self._gap_before = inf
+        self._keeps_gram = schedule.keeps_gram
         self._automatic = schedule.precision == "auto"
         precision = "tf32" if self._automatic else schedule.precision
         with self.device as device:
@@ -134,7 +135,7 @@ class GramTrainer:
         unit = 1.0 / (problem.lam * self.facts.total_weight)[active]
         first = np.full(K, self.method.first_beta(1.0, S)) if before is None else device.to_host(before.beta)
         refused = np.zeros(K, np.int32) if before is None else device.to_host(before.refused)
-        gram, is_kept = self.batches.gram(precision, S)
+        gram, is_kept = self.batches.gram(precision, S, self._keeps_gram)
         several = S > 1
         state = GramState(
             problem.loss, real, precision, data.d, K, S, B, self.sweeps, self.batches.cut, gram,
