@@ -118,3 +118,16 @@ def like(values: np.ndarray, template: Any) -> Any:
         return xp.asarray(values, device=template.device)
     except TypeError:  # a device without float64
         return xp.asarray(values.astype(np.float32), device=template.device)
+
+
+def moved(x: Any, template: Any) -> Any:
+    """x as an array of the template's library on the template's device; x itself if it is one."""
+    same_library = namespace_of(x) is namespace_of(template)
+    if same_library and (namespace_of(x) is None or x.device == template.device):
+        return x
+    return like(to_host(x), template)
+
+
+def cast(x: Any, dtype: Any) -> Any:
+    """x with entries of a type of its library."""
+    return x.astype(dtype) if hasattr(x, "astype") else x.to(dtype)
