@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from batchsvm.core.arrays import like, namespace_of, to_host
+
 if TYPE_CHECKING:
     from batchsvm.engines.protocol import Dataset, Targets
 
@@ -86,9 +88,23 @@ def find_classes(y: np.ndarray) -> Classes:
     return two_numbers(y) or Classes(*np.unique(y, return_inverse=True))
 
 
-def choose(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """The label that scores stand for: of shape (n,) for up to two classes, else (n, K)."""
+def choose(labels: np.ndarray, scores: Any) -> Any:
+    """The label that scores stand for: of shape (n,) for up to two classes, else (n, K).
+
+    Scores of another library give labels of this library, unless labels are words.
+    """
+    if namespace_of(scores) is not None:
+        return _choose_on_device(labels, scores)
     if labels.size == 1:
         return np.full(scores.shape[0], labels[0])
     codes = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(np.intp)
     return labels[codes]
+
+
+def _choose_on_device(labels: np.ndarray, scores: Any) -> Any:
+    if labels.size == 1 or labels.dtype.kind not in "biuf":
+        return like(choose(labels, to_host(scores)), scores)
+    table = like(labels, scores)
+    if scores.ndim == 2:
+        return table[scores.argmax(1)]
+    return namespace_of(scores).where(scores > 0, table[1], table[0])

@@ -12,7 +12,6 @@ from math import inf
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from batchsvm.api import fit_many
 from batchsvm.core import checks, data_checks
@@ -43,7 +42,7 @@ def fit_model(
     3
     """
     data_checks.refuse_masked("X", X)
-    X, y = X if sp.issparse(X) else np.asarray(X), data_checks.as_labels("y", y)
+    X, y = X if hasattr(X, "shape") else np.asarray(X), data_checks.as_labels("y", y)
     if intercept_scaling:
         checks.number("intercept_scaling", intercept_scaling, "0 or a positive number", 0.0)
     intercept: dict[str, Any] = (
