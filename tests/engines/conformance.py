@@ -37,7 +37,7 @@ from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
 from batchsvm.engines import ENGINES, place_on
 from batchsvm.engines.protocol import Dataset
 from batchsvm.losses import LOSSES, TINY
-from batchsvm.methods import Aggressive, Blocks, Guarded, Naive, Pegasos, Safe
+from batchsvm.methods import Aggressive, Blocks, Gram, Guarded, Naive, Pegasos, Safe
 from helpers import FORMATS, LAM, quietly, toy
 
 CLOSED = "^this data set is closed: place X again to use it$"
@@ -774,7 +774,7 @@ def test_fits_in_several_threads_at_once_are_those_one_after_another(engine, job
     X, y = toy("hinge", n=200)
 
     def fit(data, seed):
-        method = [Safe(), Aggressive(), Blocks(blocks=2), Guarded()][seed % 4]
+        method = [Safe(), Aggressive(), Blocks(blocks=2), Gram(batches=2), Guarded()][seed % 5]
         found = batchsvm.fit(  # not `quietly`: filters of warnings belong to all threads
             data, y, lam=LAM / (1 + seed), method=method, batch_size=[1, 6][seed % 2], tol=1e-6,
             max_epochs=10, random_state=seed, warn=False,
@@ -813,7 +813,7 @@ PAIRS = {
     "smoothed_hinge": (Naive(), 1, "tail"),
     "squared_hinge": (Blocks(blocks=3), 9, None),
     "logistic": (Aggressive(sigma2=0.6, rounds=2), 7, "decay"),
-    "absolute": (Blocks(blocks=2), 8, None),
+    "absolute": (Gram(batches=3), 8, None),
     "epsilon_insensitive": (Safe(sigma2=0.6), 7, "tail"),
     "quantile": (Pegasos(radius=2.0), 5, None),
     "huber": (Safe(sampling="subsets"), 1, None),
@@ -938,7 +938,7 @@ def test_a_full_pass_keeps_every_row_that_would_move(engine, loss_name, k):
 
 
 @pytest.mark.parametrize("where", ["callback", "thread"])
-@pytest.mark.parametrize("method", [Safe(), Pegasos(), Blocks(blocks=2)])
+@pytest.mark.parametrize("method", [Safe(), Pegasos(), Blocks(blocks=2), Gram()])
 def test_a_stop_flag_ends_training_with_a_certified_point(engine, k, method, where):
     setting = Setting(engine, "hinge", k).place()
     stop, timers = StopFlag(), []
@@ -960,7 +960,7 @@ def test_a_stop_flag_ends_training_with_a_certified_point(engine, k, method, whe
         assert where == "thread" or len(found[0].history) > 1
 
 
-@pytest.mark.parametrize("method", [Safe(), Pegasos(), Blocks(blocks=2)])
+@pytest.mark.parametrize("method", [Safe(), Pegasos(), Blocks(blocks=2), Gram()])
 def test_ctrl_c_ends_training_with_a_certified_point(engine, k, method):
     setting = Setting(engine, "hinge", k).place()
 
@@ -1096,7 +1096,7 @@ def test_training_starts_from_a_dual_point(engine, loss_name, k):
         first = train_all(data, problem, exact)
         assert all(solution.status.converged for solution in first)
         alpha = np.asfortranarray(np.column_stack([solution.alpha for solution in first]))
-        for method, b in ((Safe(), 1), (Aggressive(), 5), (Blocks(blocks=2), 8)):
+        for method, b in ((Safe(), 1), (Aggressive(), 5), (Blocks(blocks=2), 8), (Gram(), 8)):
             options = replace(exact, method=method, batch_size=b, tol=2e-7)
             again = train_all(data, problem, options, seed=5, alpha=alpha)
             for before, after in zip(first, again, strict=True):
@@ -1233,7 +1233,7 @@ def test_the_point_is_the_average_that_was_asked_for(engine, method, batch_size,
         assert not np.allclose(trainer.point(), trainer.iterate(), rtol=1e-3)
 
 
-@pytest.mark.parametrize("method", [Safe(), Pegasos(), Guarded(), Blocks(blocks=2)])
+@pytest.mark.parametrize("method", [Safe(), Pegasos(), Guarded(), Blocks(blocks=2), Gram()])
 def test_what_a_trainer_kept_certifies_to_the_best_of_the_loop(engine, method, k):
     setting = Setting(engine, "hinge", k).place()
     with setting.data as data:
@@ -1251,7 +1251,9 @@ def test_what_a_trainer_kept_certifies_to_the_best_of_the_loop(engine, method, k
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("method", [Pegasos(), Safe(), Guarded(), Aggressive(), Blocks(blocks=2)])
+@pytest.mark.parametrize(
+    "method", [Pegasos(), Safe(), Guarded(), Aggressive(), Blocks(blocks=2), Gram(batches=2)]
+)
 def test_the_same_seed_gives_the_same_bits(engine, method, jobs):
     X, y = toy("hinge")
     with place_on(engine, X, jobs, CUT_SMALL) as data:
