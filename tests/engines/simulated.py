@@ -118,7 +118,9 @@ class SimulatedKernels:
         loss, B = s.loss, s.B
         G = s.gram[batch if s.gram_is_kept else slot]
         cut, old = s.cut[batch], s.alpha[batch, k].copy()
-        sign, weight, offset = examples(s.targets, s.constants, s.problems, loss, np.maximum(cut, 0), k)
+        sign, weight, offset = examples(
+            s.targets, s.constants, s.problems, loss, np.maximum(cut, 0), k
+        )
         weight = np.where(cut >= 0, weight, 0).astype(s.real)
         bias = 0 if s.bias is None else s.bias[k]
         m = s.products[k, own] + (0 if s.bias is None else bias * s.W[k, s.d])
@@ -137,7 +139,9 @@ class SimulatedKernels:
         move = alpha - old
         v = sign * weight * move * unit
         s.changes[k, own] = v
-        gain = weight * (loss.conjugate(old) - loss.conjugate(alpha) - move * (sign * first - offset))
+        gain = weight * (
+            loss.conjugate(old) - loss.conjugate(alpha) - move * (sign * first - offset)
+        )
         s.partial[:, slot, k] = (
             gain[move != 0].sum(), v @ (m - first) / beta, weight @ move**2, v.sum(),
         )  # fmt: skip

@@ -71,7 +71,7 @@ def lay_out_on_device(work: DeviceWork, method: Method | None, batch_size: int |
         return Layout(method, size, 1, f"{why}, on {work.device.name}{_small_words(work)}")
     if batch_size is not None and batch_size > MAX_BATCH_ROWS:
         raise ValueError(
-            f"batch_size must be at most {MAX_BATCH_ROWS} for method \"gram\" on the gpu engine,"
+            f'batch_size must be at most {MAX_BATCH_ROWS} for method "gram" on the gpu engine,'
             f" not {batch_size}"
         )
     size = min(batch_size or _rows_of(work.problems), work.n)
@@ -125,9 +125,7 @@ def problems_that_fit(work: DeviceWork) -> int:
     return max(1, 1 + int(left // (more.total - one.total)))
 
 
-def _into_memory(
-    work: DeviceWork, method: Gram, size: int, batches: int, asked: bool
-) -> Layout:
+def _into_memory(work: DeviceWork, method: Gram, size: int, batches: int, asked: bool) -> Layout:
     free = int(SPARE * work.device.free_bytes)
     tried = size
     while True:
@@ -171,7 +169,7 @@ def _small_words(work: DeviceWork) -> str:
     if work.nonzeros >= SMALL_NONZEROS:
         return ""
     return (
-        f"; so little data ({work.nonzeros:,} non-zeros) that engine=\"cpu\" is likely to be faster"
+        f'; so little data ({work.nonzeros:,} non-zeros) that engine="cpu" is likely to be faster'
     )
 
 

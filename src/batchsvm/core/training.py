@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from batchsvm.core import checks, data_checks
-from batchsvm.core.dual import host_alpha
 from batchsvm.core.device_layout import DeviceWork, lay_out_on_device
+from batchsvm.core.dual import host_alpha
 from batchsvm.core.layout import (
     Layout,
     Schedule,

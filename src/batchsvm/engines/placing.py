@@ -12,6 +12,7 @@ from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
 from batchsvm.engines import cpu, reference
 from batchsvm.engines.protocol import Dataset
 
+
 def _place_on_gpu(X: Any, *how: Any, **options: Any) -> Dataset:
     from batchsvm.engines import gpu  # CuPy is imported where a device is asked for
 

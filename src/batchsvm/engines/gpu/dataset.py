@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -177,6 +177,18 @@ class GpuDataset(HostDataset):
             )
             return DeviceDual(self, problem, cut, placed)
 
+    def joined_dual(self, duals: Sequence[Dual]) -> DeviceDual:
+        points = [dual for dual in duals if isinstance(dual, DeviceDual)]
+        assert len(points) == len(duals)
+        whole = points[0].whole
+        ours = whole is not None and all(point.whole is whole for point in points)
+        if whole is not None and ours and [p.place for p in points] == list(range(whole.k)):
+            return whole
+        with self.device as device:
+            cut, count = points[0].cut, len(points)
+            alpha = placed_alpha(device, cut, count, lambda k: points[k].column(0), "float64")
+            return DeviceDual(self, points[0].problem, cut, alpha)
+
     def balanced(self, problem: Problem, dual: Dual) -> DeviceDual:
         return self._upload_dual(problem, super().balanced(problem, dual).fetch())
 
@@ -256,9 +268,7 @@ class GpuDataset(HostDataset):
         return total
 
     def hessian_times(self, problem: Problem, W: np.ndarray, V: np.ndarray) -> np.ndarray:
-        columns = [
-            self._hessian_products(problem, W, V[:, [k]], k)[:, 0] for k in range(problem.k)
-        ]
+        columns = [self._hessian_products(problem, W, V[:, [k]], k)[:, 0] for k in range(problem.k)]
         return np.column_stack(columns)
 
     def _hessian_products(
@@ -357,6 +367,7 @@ class GpuDataset(HostDataset):
         view = object.__new__(GpuDataset)
         view.__dict__.update(self.__dict__)
         return view
+
 
 def place(
     X: Any, jobs: int = 1, tuning: Tuning = DEFAULT_TUNING, keeps_norms: bool = True,

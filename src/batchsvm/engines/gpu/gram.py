@@ -133,7 +133,11 @@ class GramTrainer:
         real = "float64" if precision == "float64" else "float32"
         targets: Any = problem.targets
         unit = 1.0 / (problem.lam * self.facts.total_weight)[active]
-        first = np.full(K, self.method.first_beta(1.0, S)) if before is None else device.to_host(before.beta)
+        first = (
+            np.full(K, self.method.first_beta(1.0, S))
+            if before is None
+            else device.to_host(before.beta)
+        )
         refused = np.zeros(K, np.int32) if before is None else device.to_host(before.refused)
         gram, is_kept = self.batches.gram(precision, S, self._keeps_gram)
         several = S > 1
@@ -316,9 +320,7 @@ class GramTrainer:
                 self._best_alpha[part, to] = self.state.alpha[part][:, places]
 
     def best(self) -> tuple[np.ndarray, DeviceDual]:
-        return self._best_W, DeviceDual(
-            self.data, self.problem, self.batches.cut, self._best_alpha
-        )
+        return self._best_W, DeviceDual(self.data, self.problem, self.batches.cut, self._best_alpha)
 
     @property
     def beta(self) -> np.ndarray:

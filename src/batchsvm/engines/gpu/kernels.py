@@ -52,7 +52,8 @@ def loss_source(loss: Loss) -> str:
 
 def parameter_of(loss: Loss) -> float:
     """The one number that a loss has."""
-    return float(tuple(loss)[0])  # type: ignore[arg-type]
+    [value] = loss  # type: ignore[misc]
+    return float(value)
 
 
 @lru_cache
@@ -183,9 +184,7 @@ class CudaKernels:
 
     def _sums_kernel(self, name: str, at: PointPass) -> Any:
         alpha = CTYPES[str(at.dual.alpha.dtype)]
-        return self.function(
-            "sums.cu", name, "float64", at.loss, ALPHA=alpha, CHUNK=CHUNK_ROWS
-        )
+        return self.function("sums.cu", name, "float64", at.loss, ALPHA=alpha, CHUNK=CHUNK_ROWS)
 
     # cuBLAS.
 

@@ -80,7 +80,9 @@ class DenseRows:
         self.device.matmul(coefficients, self.gather(cut), out, accumulate=True)
 
     def take(self, rows: Any) -> DenseRows:
-        return DenseRows(self.device, self.device.xp.ascontiguousarray(self.values[rows]), self.kind)
+        return DenseRows(
+            self.device, self.device.xp.ascontiguousarray(self.values[rows]), self.kind
+        )
 
     def to_host(self, rows: np.ndarray) -> np.ndarray:
         cut = self.device.upload(rows, np.int32)
