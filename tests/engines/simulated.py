@@ -96,6 +96,21 @@ class SimulatedKernels:
         numbers = numbers.ravel()
         out[:] = np.where(numbers[:, None] >= 0, plain(rows)[numbers], 0)
 
+    def _rows_of_round(self, rows, s):
+        found = np.empty((s.S * s.B, s.d), s.real)
+        self.gather(rows, s.cut, found, s)
+        return found
+
+    def row_products(self, rows, s):
+        s.products[:] = s.W[:, : s.d] @ self._rows_of_round(rows, s).T
+
+    def add_rows(self, rows, s):
+        found, parts = self._rows_of_round(rows, s), len(s.Delta)
+        step = -(-len(found) // parts)
+        for part in range(parts):
+            own = slice(part * step, (part + 1) * step)
+            s.Delta[part] = s.changes[:, own] @ found[own]
+
     def norms2(self, rows, out):
         values = plain(rows)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -156,16 +171,16 @@ class SimulatedKernels:
         start = int(s.round[0]) * s.S
         for k in range(s.K):
             gain, squares, spread, total = s.partial[:, :, k].sum(axis=1)
-            change = s.Delta[k]
+            change = s.Delta[:, k].sum(axis=0)
             if s.bias is not None:
                 change = np.append(change, s.bias[k] * total)
             square = change @ change
             first_order = gain + s.curvature * spread / 2
             quadratic = square / s.unit[k] + s.curvature * spread
             theta = 1.0
-            if first_order < ALMOST_ONE[s.real] * quadratic:
+            if s.S > 1 and first_order < ALMOST_ONE[s.real] * quadratic:
                 theta = max(first_order / quadratic, 0.5 / s.S)
-            if squares > 0:
+            if s.S > 1 and squares > 0:
                 rho = min(max(square / squares, 1), s.S)
                 s.beta[k] = s.beta[k] ** gamma * rho ** (1 - gamma)
             s.refused[k] += theta < 1

@@ -1,6 +1,6 @@
 """One CUDA device: its arrays, its products, its kernels, and work that is repeated on it.
 
-This file and `kernels.py` are the only ones that know CuPy.  Everything else in this folder works
+This file, `cublas.py` and `kernels.py` are the only ones that know CuPy.  Everything else in this folder works
 with `device.xp`, the array module, and with what a `CudaDevice` offers, so that the tests can put
 NumPy in its place (`tests/engines/simulated.py`) and run all but the CUDA code anywhere.
 """
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from batchsvm.engines.gpu.cublas import Cublas
 from batchsvm.engines.gpu.kernels import CudaKernels
 
 INSTALL = "pip install 'batchsvm[gpu-cuda12]' or 'batchsvm[gpu-cuda13]'"
@@ -70,6 +71,7 @@ class CudaDevice:
         self._device = cupy.cuda.Device(number)
         with self._device:
             self._stream = cupy.cuda.Stream()
+            self._cublas = Cublas(cupy, self._stream)
             properties = cupy.cuda.runtime.getDeviceProperties(number)
         self.name = properties["name"].decode()
         self.multiprocessors = int(properties["multiProcessorCount"])
@@ -118,7 +120,7 @@ class CudaDevice:
     ) -> None:
         """out = A B or A B', added to out if `accumulate`; row-major, of one type; A and out may be
         the first columns of wider arrays.  A stack of matrices is multiplied one by one."""
-        self.kernels.matmul(A, B, out, transpose_b, accumulate, precision)
+        self._cublas.matmul(A, B, out, transpose_b, accumulate, precision)
 
     def repeated(self, work: Callable[[], None]) -> Callable[[int], None]:
         """A function that does `work`, which allocates nothing, a number of times."""

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 SHARE_FOR_A_PASS = 0.8
 REFRESH_EPOCHS = 6  # after so many, w is computed anew from alpha: float32 steps drift
 ROUNDS_PER_LOOK = 512  # then the stop flag is looked at
+DIRECT_PROBLEMS = 4  # up to so many, rows are multiplied where they lie, without work space
+DIRECT_PARTS = 64
 STALLED = 0.7  # of the gap left since the last full pass: then products are made more exact
 
 
@@ -68,7 +70,7 @@ class GramState:
     products: Any  # (K, S B)
     changes: Any  # (K, S B): v of each row
     fresh: Any  # (S, K, B): alpha after a round of several batches; None for one
-    Delta: Any  # (K, d), likewise
+    Delta: Any  # (parts, K, d): what w changes by, likewise
     estimate: Any  # (S, K): N times the gap that the epoch has shown
     partial: Any  # (4, S, K): sums over each batch
 
@@ -140,7 +142,8 @@ class GramTrainer:
         )
         refused = np.zeros(K, np.int32) if before is None else device.to_host(before.refused)
         gram, is_kept = self.batches.gram(precision, S, self._keeps_gram)
-        several = S > 1
+        direct = K <= DIRECT_PROBLEMS
+        several, parts = S > 1 or direct, DIRECT_PARTS if direct else 1
         state = GramState(
             problem.loss, real, precision, data.d, K, S, B, self.sweeps, self.batches.cut, gram,
             is_kept, targets.columns(real), device.upload(problem.offset[active], real),
@@ -150,9 +153,10 @@ class GramTrainer:
             device.upload(refused, np.int32),
             xp.full(self.rounds * S, -1, np.int32) if before is None else before.order,
             xp.zeros(1, np.int32) if before is None else before.round,
-            xp.empty((S * B, data.d), real), xp.empty((K, S * B), real),
+            None if direct and is_kept else xp.empty((S * B, data.d), real),
+            xp.empty((K, S * B), real),
             xp.empty((K, S * B), real), xp.empty((S, K, B), real) if several else None,
-            xp.empty((K, data.d), real) if several else None, xp.zeros((S, K)),
+            xp.empty((parts, K, data.d), real) if several else None, xp.zeros((S, K)),
             xp.zeros((4, S, K), real),
         )  # fmt: skip
         self._rounds = device.repeated(lambda: self._round(state))
@@ -167,17 +171,22 @@ class GramTrainer:
 
     def _round(self, state: GramState) -> None:
         device, kernels, d = self.device, self.device.kernels, self.data.d
-        kernels.gather(self.data.rows, state.cut, state.rows, state)
+        if state.rows is not None:
+            kernels.gather(self.data.rows, state.cut, state.rows, state)
         if not state.gram_is_kept:
             stack = state.rows.reshape(state.S, state.B, d)
             device.matmul(stack, stack, state.gram, transpose_b=True, precision=state.precision)
         W, precision = state.W[:, :d], state.precision
-        device.matmul(W, state.rows, state.products, transpose_b=True, precision=precision)
-        kernels.solve(state)
-        if state.S == 1:
-            device.matmul(state.changes, state.rows, W, accumulate=True, precision=precision)
+        if state.K <= DIRECT_PROBLEMS:
+            kernels.row_products(self.data.rows, state)
+            kernels.solve(state)
+            kernels.add_rows(self.data.rows, state)
         else:
-            device.matmul(state.changes, state.rows, state.Delta, precision=precision)
+            device.matmul(W, state.rows, state.products, transpose_b=True, precision=precision)
+            kernels.solve(state)
+            to, adds = (W, True) if state.Delta is None else (state.Delta[0], False)
+            device.matmul(state.changes, state.rows, to, accumulate=adds, precision=precision)
+        if state.Delta is not None:
             kernels.finish(state, GAMMA)
         kernels.advance(state)
 

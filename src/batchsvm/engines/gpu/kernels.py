@@ -1,4 +1,4 @@
-"""CUDA C compiled by NVRTC through CuPy, which keeps what it has compiled on disk; and cuBLAS.
+"""CUDA C compiled by NVRTC through CuPy, which keeps what it has compiled on disk.
 
 Each method launches one kernel of the `.cu` file that it names.  `tests/engines/simulated.py` has
 the same methods in NumPy.
@@ -31,7 +31,8 @@ TINY = {"float32": "1e-30f", "float64": "1e-300"}
 ALMOST_ONE = {"float32": "(1 - 1e-6f)", "float64": "(1 - 1e-9)"}
 CHUNK_ROWS = 2048  # summed by one block of threads
 THREADS = 256
-SOLVE_WARPS = 4  # problems per block of threads
+SOLVE_WARPS = 8  # problems per block of threads
+MAX_SHARED_BYTES = 200 * 2**10  # of a Gram matrix that a block of threads shares
 
 
 def loss_source(loss: Loss) -> str:
@@ -79,7 +80,7 @@ class CudaKernels:
             lines = [f"#define T {CTYPES[real]}", f"#define TINY {TINY[real]}"]
             lines += [f"#define ALMOST_ONE {ALMOST_ONE[real]}"]
             lines += [f"#define {word} {value}" for word, value in defines.items()]
-            parts = ["\n".join(lines), _file("reduce.cuh")]
+            parts = ["\n".join(lines), _file("reduce.cuh"), _file("numbers.cuh")]
             if loss is not None:
                 parts += [loss_source(loss), _file("examples.cuh")]
             options = ("-std=c++17", *(("--use_fast_math",) if real == "float32" else ()))
@@ -97,6 +98,25 @@ class CudaKernels:
         arguments = rows.values, cut, order, round_, out, batch_rows, batches, rows.d
         kernel((len(out),), (THREADS,), _typed(arguments))
 
+    def row_products(self, rows: DenseRows, state: GramState) -> None:
+        """Products of W with the rows of a round, where they lie."""
+        s = state
+        kernel = self.function("direct.cu", "row_products", s.real, **_source_of(rows))
+        arguments = (
+            rows.values, s.W, s.W.shape[1], s.cut, s.order, s.round, s.products, s.B, s.S, s.d, s.K,
+        )  # fmt: skip
+        kernel((-(-s.S * s.B * 32 // THREADS),), (THREADS,), _typed(arguments))
+
+    def add_rows(self, rows: DenseRows, state: GramState) -> None:
+        """What a round changes w by, in parts, from the rows where they lie."""
+        s = state
+        kernel = self.function("direct.cu", "add_rows", s.real, **_source_of(rows))
+        arguments = (
+            rows.values, s.changes, s.cut, s.order, s.round, s.Delta, s.B, s.S, s.d, s.K,
+        )  # fmt: skip
+        threads = min(THREADS, -(-s.d // 32) * 32)
+        kernel((len(s.Delta), -(-s.d // threads), s.K), (threads,), _typed(arguments))
+
     def norms2(self, rows: DenseRows, out: Any) -> None:
         kernel = self.function("rows.cu", "row_norms2", "float64", **_source_of(rows))
         blocks = -(-rows.n * 32 // THREADS)
@@ -108,13 +128,19 @@ class CudaKernels:
     def solve(self, state: GramState) -> None:
         """The steps of the batches of a round."""
         s = state
-        kernel = self.function("gram.cu", "solve", s.real, s.loss, B=s.B)
-        warps = min(SOLVE_WARPS, s.K)
+        needed = s.B * s.B * np.dtype(s.real).itemsize
+        is_shared = needed <= MAX_SHARED_BYTES
+        kernel = self.function("gram.cu", "solve", s.real, s.loss, B=s.B, SHARED=int(is_shared))
+        if is_shared and kernel.max_dynamic_shared_size_bytes < needed:
+            kernel.max_dynamic_shared_size_bytes = needed
+        # Warps without a problem help to copy the Gram matrix.
+        warps = SOLVE_WARPS if is_shared else min(SOLVE_WARPS, s.K)
         real = np.dtype(s.real).type
         kernel(
             (-(-s.K // warps), s.S),
             (32 * warps,),
-            _typed(
+            shared_mem=needed if is_shared else 0,
+            args=_typed(
                 (
                     s.products, s.gram, int(s.gram_is_kept), s.alpha, s.fresh, s.changes, s.W,
                     s.W.shape[1], s.d, s.cut, s.order, s.round, *_targets(s.targets), s.constants,
@@ -134,7 +160,7 @@ class CudaKernels:
             _typed(
                 (
                     s.W, s.Delta, s.partial, s.beta, s.theta, s.refused, s.unit, s.bias, s.K, s.S,
-                    s.d, s.W.shape[1], real(gamma), real(s.curvature),
+                    s.d, s.W.shape[1], len(s.Delta), real(gamma), real(s.curvature),
                 )
             ),
         )  # fmt: skip
@@ -185,39 +211,6 @@ class CudaKernels:
     def _sums_kernel(self, name: str, at: PointPass) -> Any:
         alpha = CTYPES[str(at.dual.alpha.dtype)]
         return self.function("sums.cu", name, "float64", at.loss, ALPHA=alpha, CHUNK=CHUNK_ROWS)
-
-    # cuBLAS.
-
-    def matmul(
-        self, A: Any, B: Any, out: Any, transpose_b: bool, accumulate: bool, precision: str
-    ) -> None:
-        cublas = self._cupy.cuda.cublas
-        handle = self._cupy.cuda.device.get_cublas_handle()
-        compute = {
-            "tf32": cublas.CUBLAS_COMPUTE_32F_FAST_TF32,
-            "float32": cublas.CUBLAS_COMPUTE_32F,
-            "float64": cublas.CUBLAS_COMPUTE_64F_PEDANTIC,  # no emulation: certificates rely on it
-        }[precision]
-        real = np.float64 if precision == "float64" else np.float32
-        kind = self._cupy.cuda.runtime.CUDA_R_64F if real is np.float64 else 0
-        one, zero = np.array(1, real), np.array(1 if accumulate else 0, real)
-        m, n, k = out.shape[-2], out.shape[-1], A.shape[-1]
-        leading = [array.strides[-2] // array.itemsize for array in (A, B, out)]
-        # cuBLAS is column-major, where our arrays are their transposes: out' = B' A'.
-        operations = cublas.CUBLAS_OP_T if transpose_b else cublas.CUBLAS_OP_N, cublas.CUBLAS_OP_N
-        if out.ndim == 2:
-            cublas.gemmEx(
-                handle, *operations, n, m, k, one.ctypes.data, B.data.ptr, kind, leading[1],
-                A.data.ptr, kind, leading[0], zero.ctypes.data, out.data.ptr, kind, leading[2],
-                compute, -1,
-            )  # fmt: skip
-            return
-        steps = [array.strides[0] // array.itemsize for array in (A, B, out)]
-        cublas.gemmStridedBatchedEx(
-            handle, *operations, n, m, k, one.ctypes.data, B.data.ptr, kind, leading[1], steps[1],
-            A.data.ptr, kind, leading[0], steps[0], zero.ctypes.data, out.data.ptr, kind,
-            leading[2], steps[2], len(out), compute, -1,
-        )  # fmt: skip
 
 
 def _source_of(rows: DenseRows) -> dict[str, Any]:

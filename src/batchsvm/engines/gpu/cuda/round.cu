@@ -1,17 +1,25 @@
 // The end of a round of several batches: beta, theta, w and alpha (methods/gram.py).
 
-// One block per problem.  D holds the sum of the batches' changes of w, without the bias entry.
+// One block per problem.  D holds what the batches change w by, without the bias entry, in parts
+// that are added up here; the sum is left in the first.
 extern "C" __global__ void finish(
-    T *__restrict__ W, const T *__restrict__ D, const T *__restrict__ partial,
+    T *__restrict__ W, T *__restrict__ D, const T *__restrict__ partial,
     T *__restrict__ betas, T *__restrict__ thetas, int *__restrict__ refused,
     const T *__restrict__ unit, const T *__restrict__ bias, int K, int batches, int columns,
-    int w_stride, T gamma, T curvature) {
+    int w_stride, int parts, T gamma, T curvature) {
     __shared__ T shared_theta, shared_bias_change;
     int k = blockIdx.x;
-    const T *change = D + (long long)k * columns;
+    T *change = D + (long long)k * columns;
+    long long next_d = (long long)K * columns;
     T *w = W + (long long)k * w_stride;
     T square = 0;
-    for (int j = threadIdx.x; j < columns; j += blockDim.x) square += change[j] * change[j];
+    for (int j = threadIdx.x; j < columns; j += blockDim.x) {
+        T sum = 0;
+#pragma unroll 8
+        for (int p = 0; p < parts; p++) sum += change[p * next_d + j];
+        change[j] = sum;
+        square += sum * sum;
+    }
     square = block_sum(square);
     if (threadIdx.x == 0) {
         T gain = 0, squares = 0, spread = 0, total = 0;
@@ -26,9 +34,9 @@ extern "C" __global__ void finish(
         T first_order = gain + curvature * spread / 2;
         T quadratic = square / unit[k] + curvature * spread;
         T theta = 1;
-        if (first_order < T(ALMOST_ONE) * quadratic)
+        if (batches > 1 && first_order < T(ALMOST_ONE) * quadratic)
             theta = max(first_order / quadratic, T(0.5) / batches);
-        if (squares > 0) {
+        if (batches > 1 && squares > 0) {
             T rho = min(max(square / squares, T(1)), T(batches));
             betas[k] = pow(betas[k], gamma) * pow(rho, 1 - gamma);
         }
