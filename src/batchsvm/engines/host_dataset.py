@@ -27,6 +27,7 @@ class HostDataset(ABC):
 
     engine: str
     deterministic = True
+    keeps_all_alphas = True
     n: int
     d: int
     nonzeros: int
