@@ -8,10 +8,9 @@ from typing import Any
 
 from batchsvm.core import checks
 from batchsvm.core.convergence_warning import warn_of_problems, warn_unless_converged
-from batchsvm.core.intercept import LinearStart
 from batchsvm.core.many import train_many
 from batchsvm.core.options import for_one, read_options
-from batchsvm.core.path import Path, train_path, warn_of_path
+from batchsvm.core.path import ALPHAS, Path, make_path, train_path, warn_of_path
 from batchsvm.core.problem import make_problem
 from batchsvm.core.progress import with_progress
 from batchsvm.core.reading import (
@@ -293,6 +292,7 @@ def path(
     callback: Any = None,
     checkpoints: Any = "auto",
     engine: str = "auto",
+    alphas: str = "auto",
     warn: bool = True,
 ) -> Path:
     """Train for every lam of `lams`, from the largest to the smallest, each from the last one.
@@ -301,18 +301,26 @@ def path(
 
     Parameters
     ----------
-    X, y, loss, sample_weight, method, batch_size, tol, averaging, checkpoints, n_jobs, \
-random_state, callback, engine
+    X, loss, method, batch_size, tol, averaging, checkpoints, n_jobs, random_state, engine
         As for `batchsvm.fit`.
+    y : array of shape (n,) or (n, K)
+        As the targets of `batchsvm.fit_many`: more than two classes are taken one against the
+        rest, and a column is a problem of its own.
     lams : array of positive numbers
+    sample_weight : array of shape (n,) or (n, K), optional
+    callback : callable, optional
+        As for `batchsvm.fit`; with more than one problem as for `batchsvm.fit_many`.
     intercept : {None, "penalised", "free"}
         No intercept, one that is penalised like the coefficients, or one that costs nothing.
     scaling : float
         The constant that a penalised intercept multiplies.
     max_epochs : float
         For each lam.
+    alphas : {"auto", "all", "last"}
+        Keep the dual points of every lam, or those of the smallest alone.  "auto" keeps all of
+        them, unless the engine keeps them on a device.
     warn : bool
-        Whether to warn of each point that stopped above tol.
+        Whether to warn of each lam that stopped above tol.
 
     Returns
     -------
@@ -332,16 +340,19 @@ random_state, callback, engine
     loss = checks.read_loss(loss)
     kind = read_intercept(intercept, scaling)
     options = read_options(method, batch_size, tol, max_epochs, averaging, checkpoints)
-    options = replace(options, callback=for_one(callback))
+    alone = for_one(callback)
     seed = checks.read_seed(random_state)
+    checks.choice("alphas", alphas, ALPHAS)
     with placed(X, engine, n_jobs) as data:
-        targets, classes = read_one(data, y, loss, sample_weight)
-        problem = make_problem(targets, loss, values[0])
+        problem, classes = read_many(data, y, loss, values[:1], sample_weight, "y")
+        options = replace(options, callback=alone if problem.k == 1 else callback)
         if isinstance(options.method, Pegasos):
             problem = replace(problem, radius=float(options.method.radius))
-        found = train_path(data, problem, values, options, kind, LinearStart(seed))
-    models = tuple(labelled(model, classes) for model in found.models)
-    found = replace(found, models=models)
+        done, steps = train_path(data, problem, values, options, kind, seed, alphas)
+        if data is not X:
+            steps = [[model.fetched() for model in models] for models in steps]
+    steps = [[labelled(model, classes) for model in models] for models in steps]
+    found = make_path(done, steps, classes)
     if warn:
         warn_of_path(found, values.size, options.max_epochs)
     return found

@@ -29,6 +29,7 @@ class HostDataset(ABC):
     engine: str
     deterministic = True
     device_size: DeviceSize | None = None
+    keeps_all_alphas = True
     n: int
     d: int
     nonzeros: int

@@ -186,6 +186,9 @@ class Dataset(Protocol):
         How many problems a trainer takes.
     sliceable : bool
         Whether the columns can be cut among workers.
+    keeps_all_alphas : bool
+        Whether a path keeps the dual points of every lam unless it is asked to: memory of a host
+        is plenty, that of a device is not.
     tuning : Tuning
     memo : dict
         What has been measured of the data, such as sigma^2; shared by `share`.
@@ -211,6 +214,8 @@ class Dataset(Protocol):
     def problems_at_once(self) -> float: ...
     @property
     def sliceable(self) -> bool: ...
+    @property
+    def keeps_all_alphas(self) -> bool: ...
     @property
     def tuning(self) -> Tuning: ...
     @property

@@ -16,7 +16,7 @@ import numpy as np
 from batchsvm.api import fit_many
 from batchsvm.core import checks, data_checks
 from batchsvm.core.best_constant import primal_at_zero
-from batchsvm.core.certificate import Certificate, certify_point
+from batchsvm.core.certificate import Certificate, allowed_bound, certify_point
 from batchsvm.core.one_vs_rest import encode
 from batchsvm.core.problem import Problem, make_problem
 from batchsvm.core.solution import Solutions
@@ -99,7 +99,11 @@ def is_within(
         problem = _problem_of(model, data, y)
         return all(
             certificates[k].bound
-            <= tol**2 * primal_at_zero(data, problem.only(k), bool(model.intercept_scaling))
+            <= allowed_bound(
+                tol,
+                certificates[k].primal,
+                primal_at_zero(data, problem.only(k), bool(model.intercept_scaling)),
+            )
             for k in short
         )
 
