@@ -96,20 +96,20 @@ class SimulatedKernels:
         numbers = numbers.ravel()
         out[:] = np.where(numbers[:, None] >= 0, plain(rows)[numbers], 0)
 
-    def _rows_of_round(self, rows, s):
-        found = np.empty((s.S * s.B, s.d), s.real)
-        self.gather(rows, s.cut, found, s)
+    def _rows_at(self, rows, cut, places, real, state):
+        found = np.empty((places, rows.d), real)
+        self.gather(rows, cut, found, state)
         return found
 
-    def row_products(self, rows, s):
-        s.products[:] = s.W[:, : s.d] @ self._rows_of_round(rows, s).T
+    def row_products(self, rows, cut, W, out, state=None):
+        out[:] = W @ self._rows_at(rows, cut, out.shape[1], out.dtype, state).T
 
-    def add_rows(self, rows, s):
-        found, parts = self._rows_of_round(rows, s), len(s.Delta)
-        step = -(-len(found) // parts)
-        for part in range(parts):
+    def add_rows(self, rows, cut, changes, out, state=None):
+        found = self._rows_at(rows, cut, changes.shape[1], out.dtype, state)
+        step = -(-len(found) // len(out))
+        for part in range(len(out)):
             own = slice(part * step, (part + 1) * step)
-            s.Delta[part] = s.changes[:, own] @ found[own]
+            out[part] = changes[:, own] @ found[own]
 
     def norms2(self, rows, out):
         values = plain(rows)
@@ -217,7 +217,7 @@ class SimulatedKernels:
             kept, rows, (sign, weight, offset), relative = self._parts(at, begin, count, k)
             bias = 0.0 if at.bias is None else at.bias[k]
             shift = 0.0 if at.bias is None else bias * at.w_bias[k]
-            length, alpha = np.sqrt(at.norms2[rows] + bias**2), relative * weight
+            length, alpha = np.sqrt(at.lengths[rows] ** 2 + bias**2), relative * weight
             a = sign * (products[k, kept] + shift) - offset
             e = at.per_length[k] * length + at.relative_error * (np.abs(a) + np.abs(offset))
             e += at.constant_error[k]

@@ -2,8 +2,8 @@
 that fits into its memory.
 
 Dense rows are trained by `gram`: all its work is matrix products, and K problems share the Gram
-matrices.  A warp works on one problem and batch, so that few problems leave the device idle unless
-several batches are taken at once.  Sparse rows are trained by the aggressive rule.
+matrices.  One batch would leave most of the device idle, so that several are taken at once.
+Sparse rows are trained by the aggressive rule.
 
 What takes memory beside X: alpha, n K numbers, twice with the best point; G, n b numbers; work
 space.  Where that is too much, G is computed anew in each round, then problems are trained in
@@ -17,14 +17,13 @@ from typing import NamedTuple
 from batchsvm.core.layout import Layout
 from batchsvm.methods import Aggressive, Gram, Method, Naive, Pegasos, Safe
 
-MANY_PROBLEMS = 64  # from here on, batches of 256 rows and products of a good size
-ROWS_OF_MANY, ROWS_OF_FEW = 256, 128
+MANY_PROBLEMS = 8  # from here on, larger batches: their Gram matrices serve many problems
+ROWS_OF_MANY, ROWS_OF_FEW = 128, 64
+ROWS_PER_ROUND = 2048  # enough to fill a device, and few enough for beta to stay near 1
 MAX_BATCH_ROWS = 512  # so many a warp holds in registers
 SMALLEST_BATCH = 32
 SMALLEST_SPARSE_BATCH, LARGEST_SPARSE_BATCH = 64, 16384
 SPARSE_BATCHES = 96  # per epoch
-WARPS_PER_MULTIPROCESSOR = 8
-MAX_BATCHES = 64  # more would disagree too much
 MIN_ROUNDS_PER_EPOCH = 8
 SPARE = 0.9  # of the free memory may be planned with
 PASS_BYTES = 2**30 + 2**29  # work space of a full pass in float64
@@ -91,8 +90,7 @@ def _batches_of(work: DeviceWork, method: Gram, size: int) -> int:
     count = -(-work.n // size)
     if not isinstance(method.batches, str):
         return min(method.batches, count)
-    wanted = WARPS_PER_MULTIPROCESSOR * work.device.multiprocessors // work.problems
-    return max(1, min(wanted, MAX_BATCHES, count // MIN_ROUNDS_PER_EPOCH))
+    return max(1, min(ROWS_PER_ROUND // size, count // MIN_ROUNDS_PER_EPOCH))
 
 
 class Memory(NamedTuple):
@@ -153,8 +151,7 @@ def _words(work: DeviceWork, size: int, batches: int, memory: Memory, keeps_gram
     at_once = (
         "one batch at a time fills the device"
         if batches == 1
-        else f"{batches} batches at once, since {work.problems:,}"
-        f" problem{'s' if work.problems > 1 else ''} alone would leave the"
+        else f"{batches} batches at once, since one would leave most of the"
         f" {work.device.multiprocessors} multiprocessors of {work.device.name} idle"
     )
     gram = _gib(memory.gram) if keeps_gram else "computed anew in each round for want of room"

@@ -83,6 +83,11 @@ class GpuDataset(HostDataset):
         with self.device:
             return float(self.norms2.max())
 
+    @cached_property
+    def lengths(self) -> Any:
+        """||x_i|| of every row."""
+        return self.device.xp.sqrt(self.norms2)
+
     def _refuse_infinite(self) -> None:
         xp = self.device.xp
         finite = xp.isfinite(self.norms2)

@@ -22,6 +22,8 @@ from batchsvm.engines.gpu import passes
 from batchsvm.engines.gpu.batches import Batches, batches_of
 from batchsvm.engines.gpu.device import CudaDevice
 from batchsvm.engines.gpu.dual import DeviceDual, placed_alpha
+from batchsvm.engines.gpu.kernels import FEW_PROBLEMS
+from batchsvm.engines.gpu.rows import PARTS
 from batchsvm.engines.protocol import Dual, Progress
 from batchsvm.losses import Loss
 from batchsvm.methods import Gram
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
 SHARE_FOR_A_PASS = 0.8
 REFRESH_EPOCHS = 6  # after so many, w is computed anew from alpha: float32 steps drift
 ROUNDS_PER_LOOK = 512  # then the stop flag is looked at
-DIRECT_PROBLEMS = 4  # up to so many, rows are multiplied where they lie, without work space
-DIRECT_PARTS = 64
 STALLED = 0.7  # of the gap left since the last full pass: then products are made more exact
 
 
@@ -142,8 +142,8 @@ class GramTrainer:
         )
         refused = np.zeros(K, np.int32) if before is None else device.to_host(before.refused)
         gram, is_kept = self.batches.gram(precision, S, self._keeps_gram)
-        direct = K <= DIRECT_PROBLEMS
-        several, parts = S > 1 or direct, DIRECT_PARTS if direct else 1
+        direct = K <= FEW_PROBLEMS
+        several, parts = S > 1 or direct, PARTS if direct else 1
         state = GramState(
             problem.loss, real, precision, data.d, K, S, B, self.sweeps, self.batches.cut, gram,
             is_kept, targets.columns(real), device.upload(problem.offset[active], real),
@@ -176,11 +176,11 @@ class GramTrainer:
         if not state.gram_is_kept:
             stack = state.rows.reshape(state.S, state.B, d)
             device.matmul(stack, stack, state.gram, transpose_b=True, precision=state.precision)
-        W, precision = state.W[:, :d], state.precision
-        if state.K <= DIRECT_PROBLEMS:
-            kernels.row_products(self.data.rows, state)
+        W, rows, precision = state.W[:, :d], self.data.rows, state.precision
+        if state.K <= FEW_PROBLEMS:
+            kernels.row_products(rows, state.cut, W, state.products, state)
             kernels.solve(state)
-            kernels.add_rows(self.data.rows, state)
+            kernels.add_rows(rows, state.cut, state.changes, state.Delta, state)
         else:
             device.matmul(W, state.rows, state.products, transpose_b=True, precision=precision)
             kernels.solve(state)

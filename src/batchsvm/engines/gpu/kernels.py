@@ -31,6 +31,7 @@ TINY = {"float32": "1e-30f", "float64": "1e-300"}
 ALMOST_ONE = {"float32": "(1 - 1e-6f)", "float64": "(1 - 1e-9)"}
 CHUNK_ROWS = 2048  # summed by one block of threads
 THREADS = 256
+FEW_PROBLEMS = 4  # up to so many, a block of threads is as large as it can be
 SOLVE_WARPS = 8  # problems per block of threads
 MAX_SHARED_BYTES = 200 * 2**10  # of a Gram matrix that a block of threads shares
 
@@ -93,29 +94,30 @@ class CudaKernels:
     def gather(self, rows: DenseRows, cut: Any, out: Any, state: GramState | None = None) -> None:
         """out[r] = the row cut[r]; with a state, the rows of the batches of its round."""
         kernel = self.function("rows.cu", "gather", str(out.dtype), **_source_of(rows))
-        order, round_ = (None, None) if state is None else (state.order, state.round)
         batch_rows, batches = (1, 1) if state is None else (state.B, state.S)
-        arguments = rows.values, cut, order, round_, out, batch_rows, batches, rows.d
+        arguments = rows.values, cut, *_round_of(state), out, batch_rows, batches, rows.d
         kernel((len(out),), (THREADS,), _typed(arguments))
 
-    def row_products(self, rows: DenseRows, state: GramState) -> None:
-        """Products of W with the rows of a round, where they lie."""
-        s = state
-        kernel = self.function("direct.cu", "row_products", s.real, **_source_of(rows))
-        arguments = (
-            rows.values, s.W, s.W.shape[1], s.cut, s.order, s.round, s.products, s.B, s.S, s.d, s.K,
-        )  # fmt: skip
-        kernel((-(-s.S * s.B * 32 // THREADS),), (THREADS,), _typed(arguments))
+    def row_products(
+        self, rows: DenseRows, cut: Any, W: Any, out: Any, state: GramState | None = None
+    ) -> None:
+        """Products of W with the rows of the cut where they lie; with a state, of its round."""
+        kernel = self.function("direct.cu", "row_products", str(out.dtype), **_source_of(rows))
+        K, places = out.shape
+        stride = W.strides[0] // W.itemsize
+        arguments = rows.values, W, stride, cut, *_round_of(state), out, *_sizes(state, places)
+        kernel((-(-places * 32 // THREADS),), (THREADS,), _typed((*arguments, rows.d, K)))
 
-    def add_rows(self, rows: DenseRows, state: GramState) -> None:
-        """What a round changes w by, in parts, from the rows where they lie."""
-        s = state
-        kernel = self.function("direct.cu", "add_rows", s.real, **_source_of(rows))
-        arguments = (
-            rows.values, s.changes, s.cut, s.order, s.round, s.Delta, s.B, s.S, s.d, s.K,
-        )  # fmt: skip
-        threads = min(THREADS, -(-s.d // 32) * 32)
-        kernel((len(s.Delta), -(-s.d // threads), s.K), (threads,), _typed(arguments))
+    def add_rows(
+        self, rows: DenseRows, cut: Any, changes: Any, out: Any, state: GramState | None = None
+    ) -> None:
+        """Sums of changes times rows in parts, out (parts, K, d); with a state, of its round."""
+        kernel = self.function("direct.cu", "add_rows", str(out.dtype), **_source_of(rows))
+        K, places = changes.shape
+        arguments = rows.values, changes, cut, *_round_of(state), out, *_sizes(state, places)
+        threads = min(THREADS, -(-rows.d // 32) * 32)
+        grid = len(out), -(-rows.d // threads), K
+        kernel(grid, (threads,), _typed((*arguments, rows.d, K)))
 
     def norms2(self, rows: DenseRows, out: Any) -> None:
         kernel = self.function("rows.cu", "row_norms2", "float64", **_source_of(rows))
@@ -154,9 +156,10 @@ class CudaKernels:
         """beta and theta of several batches, and w and alpha moved by theta."""
         s, real = state, np.dtype(state.real).type
         kernel = self.function("round.cu", "finish", s.real)
+        threads = min(1024, -(-s.d // 32) * 32) if s.K <= FEW_PROBLEMS else THREADS
         kernel(
             (s.K,),
-            (THREADS,),
+            (threads,),
             _typed(
                 (
                     s.W, s.Delta, s.partial, s.beta, s.theta, s.refused, s.unit, s.bias, s.K, s.S,
@@ -184,8 +187,8 @@ class CudaKernels:
             (THREADS,),
             _typed(
                 (
-                    products, at.dual.alpha, at.dual.cut, np.int64(begin), count, at.dual.B,
-                    *_targets(at.targets), at.constants, at.problems, at.norms2, at.bias, at.w_bias,
+                    products, at.dual.alpha, at.dual.cut, begin // at.dual.B, count, at.dual.B,
+                    *_targets(at.targets), at.constants, at.problems, at.lengths, at.bias, at.w_bias,
                     at.per_length, at.constant_error, np.float64(at.relative_error), K,
                     *_box(at.loss), out,
                 )
@@ -202,7 +205,7 @@ class CudaKernels:
             (THREADS,),
             _typed(
                 (
-                    at.dual.alpha, at.dual.cut, np.int64(begin), count, at.dual.B,
+                    at.dual.alpha, at.dual.cut, begin // at.dual.B, count, at.dual.B,
                     *_targets(at.targets), at.constants, at.problems, K, *_box(at.loss)[:2], out,
                 )
             ),
@@ -211,6 +214,14 @@ class CudaKernels:
     def _sums_kernel(self, name: str, at: PointPass) -> Any:
         alpha = CTYPES[str(at.dual.alpha.dtype)]
         return self.function("sums.cu", name, "float64", at.loss, ALPHA=alpha, CHUNK=CHUNK_ROWS)
+
+
+def _round_of(state: GramState | None) -> tuple[Any, Any]:
+    return (None, None) if state is None else (state.order, state.round)
+
+
+def _sizes(state: GramState | None, places: int) -> tuple[int, int]:
+    return (places, 1) if state is None else (state.B, state.S)
 
 
 def _source_of(rows: DenseRows) -> dict[str, Any]:

@@ -1,4 +1,12 @@
 // Products with rows where they lie, for few problems: no work space, and X is read twice a round.
+// Without an order, the rows are those of the cut, one batch after another.
+
+__device__ inline int row_at(
+    const int *cut, const int *order, const int *round, int place, int batch_rows, int batches) {
+    if (!order) return cut[place];
+    int batch = order[(long long)*round * batches + place / batch_rows];
+    return batch < 0 ? -1 : cut[(long long)batch * batch_rows + place % batch_rows];
+}
 
 // <w_k, x_i> for the rows of the batches of a round, one warp per row: out[k][place].
 extern "C" __global__ void row_products(
@@ -8,8 +16,7 @@ extern "C" __global__ void row_products(
     int place = (blockIdx.x * blockDim.x + threadIdx.x) >> 5, lane = threadIdx.x & 31;
     int places = batch_rows * batches;
     if (place >= places) return;
-    int batch = order[(long long)*round * batches + place / batch_rows];
-    int row = batch < 0 ? -1 : cut[(long long)batch * batch_rows + place % batch_rows];
+    int row = row_at(cut, order, round, place, batch_rows, batches);
     for (int k = 0; k < K; k++) {
         T sum = 0;
         if (row >= 0) {
@@ -37,8 +44,7 @@ extern "C" __global__ void add_rows(
     for (int place = first; place < stop; place++) {
         T v = changes[(long long)k * places + place];
         if (v == 0) continue;
-        int batch = order[(long long)*round * batches + place / batch_rows];
-        long long row = cut[(long long)batch * batch_rows + place % batch_rows];
+        long long row = row_at(cut, order, round, place, batch_rows, batches);
         sum += v * T(read(X + row * columns + column));
     }
     out[((long long)blockIdx.x * K + k) * columns + column] = sum;
