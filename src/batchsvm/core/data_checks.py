@@ -142,6 +142,10 @@ def read_targets(
     y: Any, n: int, loss: Loss, over_blocks: OverBlocks | None = None
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """y as float64, or for classification as -1 and +1 (int8), and the two classes."""
+    if loss.task == "classification" and is_device_array(y) and tuple(y.shape) == (n,):
+        found = _two_numbers_on_device(y)
+        if found is not None:
+            return found
     y = as_labels("y", y)
     if y.shape != (n,):
         raise ValueError(f"y must have shape ({n},), one entry per row of X, not {y.shape}")
@@ -157,6 +161,18 @@ def read_targets(
         with np.errstate(over="ignore"):
             refuse_infinite_loss(float(loss.value(-y).sum()))
     return y, None
+
+
+def _two_numbers_on_device(y: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """Labels of a device that are two numbers: compared there, one byte per row comes here.  None
+    for all else, which is read on the host."""
+    low, high = y.min(), y.max()
+    upper = y == high
+    ends = np.array([float(low), float(high)])
+    if ends[0] == ends[1] or not np.isfinite(ends).all() or not bool((upper | (y == low)).all()):
+        return None
+    signs = 2 * to_host(upper).view(np.int8) - 1
+    return signs, ends.astype(to_host(y[:1]).dtype)
 
 
 def refuse_infinite_loss(losses_at_zero: float) -> None:

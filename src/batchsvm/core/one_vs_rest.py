@@ -83,9 +83,24 @@ def two_numbers(y: np.ndarray) -> Classes | None:
     return None
 
 
+def whole_numbers(y: np.ndarray) -> Classes | None:
+    """The classes of a y of whole numbers that lie close together, else None: they are counted,
+    which takes a tenth of the time of sorting a million labels."""
+    if y.dtype.kind not in "iu" or not y.size:
+        return None
+    low, high = int(y.min()), int(y.max())
+    if high - low >= max(1024, y.size):
+        return None
+    near = y.astype(np.intp) - low
+    is_there = np.bincount(near) > 0
+    return Classes(
+        (np.flatnonzero(is_there) + low).astype(y.dtype), (np.cumsum(is_there) - 1)[near]
+    )
+
+
 def find_classes(y: np.ndarray) -> Classes:
     """The classes of y."""
-    return two_numbers(y) or Classes(*np.unique(y, return_inverse=True))
+    return two_numbers(y) or whole_numbers(y) or Classes(*np.unique(y, return_inverse=True))
 
 
 def choose(labels: np.ndarray, scores: Any) -> Any:

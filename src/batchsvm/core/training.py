@@ -26,7 +26,7 @@ from batchsvm.core.planning import Plan, make_plan
 from batchsvm.core.problem import Facts, Problem
 from batchsvm.core.solution import Solution
 from batchsvm.core.spectral import Sigma2, SpectralQuery, beta_b, measure_sigma2
-from batchsvm.methods import Blocks, DualMethod, Gram, Guarded
+from batchsvm.methods import Blocks, DualMethod, Gram, Guarded, Method
 
 if TYPE_CHECKING:
     from batchsvm.engines.protocol import Dataset, Dual
@@ -141,7 +141,7 @@ def _settle(
         lam_n = float(problem.lam[0]) * float(facts.total_weight[0])
         layout = lay_out(work, options.averaging is not None, found, lam_n)
         return layout, make_plan(problem, facts, work.columns, tol, found, layout)
-    layout = _lay_out_as_asked(data, work, problem.k, options)
+    layout = _lay_out_as_asked(data, problem, options)
     method = layout.method
     serial = layout.batch_size == 1
     known = method.sigma2
@@ -161,12 +161,21 @@ def _settle(
     return layout, plan
 
 
-def _lay_out_as_asked(data: Dataset, work: Workload, k: int, options: FitOptions) -> Layout:
-    if data.device_size is None:
-        return lay_out_as_asked(work, options.method, options.batch_size)
-    asked = None if options.batch_size == "auto" else int(options.batch_size)
-    there = DeviceWork(work.n, work.columns, work.nonzeros, k, data.device_size)
-    return lay_out_on_device(there, options.method, asked)
+def _lay_out_as_asked(data: Dataset, problem: Problem, options: FitOptions) -> Layout:
+    if data.device_size is not None:
+        asked = None if options.batch_size == "auto" else int(options.batch_size)
+        return device_layout(data, problem, options.method, asked)
+    return lay_out_as_asked(workload_of(data, problem), options.method, options.batch_size)
+
+
+def device_layout(
+    data: Dataset, problem: Problem, method: Method | None = None, batch_size: int | None = None
+) -> Layout:
+    """The layout on the device where the rows are."""
+    assert data.device_size is not None
+    columns = problem.columns(data.d)
+    work = DeviceWork(data.n, columns, data.nonzeros, problem.k, data.device_size)
+    return lay_out_on_device(work, method, batch_size)
 
 
 def refuse_long_rows(facts: Facts, remedy: str) -> None:

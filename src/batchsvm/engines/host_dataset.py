@@ -30,6 +30,7 @@ class HostDataset(ABC):
     deterministic = True
     device_size: DeviceSize | None = None
     keeps_all_alphas = True
+    duals_outlive = True
     n: int
     d: int
     nonzeros: int

@@ -59,6 +59,7 @@ def placed(
     if not is_placed(X):
         jobs = checks.read_jobs(n_jobs)
         with place_on(engine, X, jobs, keeps_norms=not once, device=device) as data:
+            data.duals_outlive = True  # nobody could ask for alpha before it is closed
             yield data
         return
     if device is not None:

@@ -189,6 +189,8 @@ class Dataset(Protocol):
     keeps_all_alphas : bool
         Whether a path keeps the dual points of every lam unless it is asked to: memory of a host
         is plenty, that of a device is not.
+    duals_outlive : bool
+        Whether dual points can be fetched after `close`.
     tuning : Tuning
     memo : dict
         What has been measured of the data, such as sigma^2; shared by `share`.
@@ -216,6 +218,9 @@ class Dataset(Protocol):
     def sliceable(self) -> bool: ...
     @property
     def keeps_all_alphas(self) -> bool: ...
+
+    duals_outlive: bool
+
     @property
     def tuning(self) -> Tuning: ...
     @property

@@ -31,8 +31,9 @@ def _load() -> ctypes.CDLL:
             return ctypes.CDLL(f"libcublas.so.{version}")
         except OSError:
             continue
-    raise OSError("libcublas.so.13 or libcublas.so.12 must be installed with CuPy: pip install"
-                  " 'cupy-cuda13x[ctk]'")  # fmt: skip
+    raise OSError(
+        "libcublas.so.13 or libcublas.so.12 must be installed: pip install 'cupy-cuda13x[ctk]'"
+    )
 
 
 class Cublas:

@@ -41,6 +41,7 @@ class GpuDataset(HostDataset):
     engine = "gpu"
     sliceable = False
     keeps_all_alphas = False
+    duals_outlive = False
 
     def __init__(
         self, device: CudaDevice, rows: DeviceRows, tuning: Tuning = DEFAULT_TUNING

@@ -1,8 +1,9 @@
 """One CUDA device: its arrays, its products, its kernels, and work that is repeated on it.
 
-This file, `cublas.py` and `kernels.py` are the only ones that know CuPy.  Everything else in this folder works
-with `device.xp`, the array module, and with what a `CudaDevice` offers, so that the tests can put
-NumPy in its place (`tests/engines/simulated.py`) and run all but the CUDA code anywhere.
+This file, `cublas.py` and `kernels.py` are the only ones that know CuPy.  Everything else in this
+folder works with `device.xp`, the array module, and with what a `CudaDevice` offers, so that the
+tests can put NumPy in its place (`tests/engines/simulated.py`) and run all but the CUDA code
+anywhere.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class DeviceDual:
 
     def fetch(self) -> np.ndarray:
         """alpha on this host, (n, K), each column contiguous."""
-        if not self.data.is_open:
+        if not (self.data.is_open or self.data.duals_outlive):
             raise ValueError(
                 "alpha is gone with its data set, which is closed: read Solution.alpha before, or"
                 " keep the data set open (batchsvm.place)"
