@@ -38,7 +38,7 @@ from batchsvm.engines import ENGINES, place_on
 from batchsvm.engines.protocol import Dataset
 from batchsvm.losses import LOSSES, TINY
 from batchsvm.methods import Aggressive, Blocks, Gram, Guarded, Naive, Pegasos, Safe
-from helpers import FORMATS, LAM, quietly, toy
+from helpers import FORMATS, HOST_ENGINES, LAM, quietly, toy
 
 CLOSED = "^this data set is closed: place X again to use it$"
 # Threads, many small blocks of rows, and more columns than workers exchange.
@@ -47,7 +47,6 @@ LAMS = np.array([LAM, 0.02, 0.3])
 CONSTANTS = np.array([-0.37, 0.21, 1.13])  # away from all kinks
 HARD = 1e-5  # a lam with which no run comes to its end while a test lasts
 ENDLESS = {"tol": 0.0, "max_epochs": 1e6}
-ON_THIS_HOST = ("cpu", "reference")  # their trainers show which rows are visited
 
 
 @dataclass(frozen=True)
@@ -905,7 +904,7 @@ def visits_of(trainer, k):
 
 @pytest.mark.parametrize("loss_name", ["hinge", "squared_hinge", "absolute", "huber"])
 def test_a_full_pass_keeps_every_row_that_would_move(engine, loss_name, k):
-    if engine not in ON_THIS_HOST:
+    if engine not in HOST_ENGINES:
         pytest.skip("this engine does not show which rows it visits")
     setting = Setting(engine, loss_name, k).place()
     with setting.data as data:
@@ -1316,7 +1315,7 @@ def test_many_problems_are_as_many_single_fits(engine, kind, method):
     assert len(together) == 3
     for ours, alone in zip(together, single, strict=True):
         assert ours.lam == alone.lam
-        if engine in ON_THIS_HOST:
+        if engine in HOST_ENGINES:
             np.testing.assert_array_equal(ours.w, alone.w)
             np.testing.assert_array_equal(ours.alpha, alone.alpha)
             np.testing.assert_array_equal(ours.history.gap, alone.history.gap)

@@ -76,13 +76,9 @@ class Cublas:
         self._call(
             "cublasGemmStridedBatchedEx" if stacked else "cublasGemmEx",
             self._handle, int(transpose_b), 0, n, m, k, ctypes.byref(one), *matrix(b), *matrix(a),
-            ctypes.byref(keep), *matrix(c), *([len(out)] if stacked else []), self._compute[precision],
-            DEFAULT_ALGORITHM,
+            ctypes.byref(keep), *matrix(c), *([len(out)] if stacked else []), 
+            self._compute[precision], DEFAULT_ALGORITHM,
         )  # fmt: skip
-
-    def __del__(self) -> None:
-        if self._handle:
-            self._library.cublasDestroy_v2(self._handle)
 
 
 class _Operand:

@@ -17,7 +17,7 @@ from batchsvm.core.rounding import INFLATION, least_length, response_error
 from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
 from batchsvm.core.vectors import norm
 from batchsvm.engines.gpu import passes
-from batchsvm.engines.gpu.device import CudaDevice
+from batchsvm.engines.gpu.device import CudaDevice, device_of
 from batchsvm.engines.gpu.dual import DeviceDual, natural_cut, placed_alpha
 from batchsvm.engines.gpu.gram import GramTrainer
 from batchsvm.engines.gpu.kernels import CHUNK_ROWS, THREADS
@@ -380,6 +380,6 @@ def place(
     device: int | None = None,
 ) -> GpuDataset:  # fmt: skip
     """X on a CUDA device: where it is if it is on one, else uploaded."""
-    found = CudaDevice(device)
+    found = device_of(device)
     with found:
         return GpuDataset(found, read_rows(X, found), tuning)

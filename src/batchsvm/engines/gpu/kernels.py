@@ -1,6 +1,6 @@
 """CUDA C compiled by NVRTC through CuPy, which keeps what it has compiled on disk.
 
-Each method launches one kernel of the `.cu` file that it names.  `tests/engines/simulated.py` has
+Each method launches one kernel of the `.cu` file that it names.  `tests/simulated.py` has
 the same methods in NumPy.
 """
 

@@ -6,12 +6,13 @@ compared with these functions.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 
 from batchsvm.core.certificate import SUM_COUNT
+from batchsvm.core.tuning import DEFAULT_TUNING
+from batchsvm.engines.gpu.dataset import GpuDataset
 from batchsvm.engines.gpu.device import DeviceMemory
+from batchsvm.engines.gpu.read import read_rows
 
 TINY = {"float32": 1e-30, "float64": 1e-300}
 ALMOST_ONE = {"float32": 1 - 1e-6, "float64": 1 - 1e-9}
@@ -246,13 +247,7 @@ def plain(rows):
     return rows.values.astype(np.float64)
 
 
-def place_simulated(X, jobs=1, tuning=None, keeps_norms=True, free=2**33):
-    from batchsvm.core.tuning import DEFAULT_TUNING
-    from batchsvm.engines.gpu.dataset import GpuDataset
-    from batchsvm.engines.gpu.read import read_rows
-
-    device = SimulatedDevice(free)
-    return GpuDataset(device, read_rows(X, device), tuning or DEFAULT_TUNING)
-
-
-__all__ = ["SimpleNamespace", "SimulatedDevice", "place_simulated"]
+def place_simulated(X, jobs=1, tuning=DEFAULT_TUNING, keeps_norms=True, device=None, free=2**33):
+    """Stands for `gpu.place`."""
+    found = SimulatedDevice(free)
+    return GpuDataset(found, read_rows(X, found), tuning)
