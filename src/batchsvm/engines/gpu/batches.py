@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batchsvm.engines.gpu.rows import DenseRows, DeviceRows
+
 if TYPE_CHECKING:
     from batchsvm.engines.gpu.dataset import GpuDataset
 
@@ -59,17 +61,22 @@ class Batches:
 
     def _compute(self, precision: str, real: str) -> Any:
         data, B, count = self.data, self.B, len(self.cut)
-        device, xp = data.device, data.device.xp
+        device, xp, x = data.device, data.device.xp, _dense(data.rows)
         item = 8 if real == "float64" else 4
         step = max(1, GRAM_SPACE_BYTES // (B * data.d * item))
         found, rows = xp.empty((count, B, B), real), xp.empty((step * B, data.d), real)
         for start in range(0, count, step):
             stop = min(start + step, count)
             part = rows[: (stop - start) * B]
-            device.kernels.gather(data.rows, self.cut[start:stop].ravel(), part)
+            device.kernels.gather(x, self.cut[start:stop].ravel(), part)
             stack = part.reshape(stop - start, B, data.d)
             device.matmul(stack, stack, found[start:stop], transpose_b=True, precision=precision)
         return found
+
+
+def _dense(rows: DeviceRows) -> DenseRows:
+    assert isinstance(rows, DenseRows), "Gram matrices are of dense rows"
+    return rows
 
 
 def batches_of(data: GpuDataset, size: int, seed: int) -> Batches:

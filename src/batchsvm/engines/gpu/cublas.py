@@ -76,7 +76,7 @@ class Cublas:
         self._call(
             "cublasGemmStridedBatchedEx" if stacked else "cublasGemmEx",
             self._handle, int(transpose_b), 0, n, m, k, ctypes.byref(one), *matrix(b), *matrix(a),
-            ctypes.byref(keep), *matrix(c), *([len(out)] if stacked else []), 
+            ctypes.byref(keep), *matrix(c), *([len(out)] if stacked else []),
             self._compute[precision], DEFAULT_ALGORITHM,
         )  # fmt: skip
 

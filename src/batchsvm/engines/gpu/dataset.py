@@ -16,6 +16,7 @@ from batchsvm.core.proven import settled
 from batchsvm.core.rounding import INFLATION, least_length, response_error
 from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
 from batchsvm.core.vectors import norm
+from batchsvm.engines.base_dataset import BaseDataset, targets_of
 from batchsvm.engines.gpu import passes
 from batchsvm.engines.gpu.device import CudaDevice, device_of
 from batchsvm.engines.gpu.dual import DeviceDual, natural_cut, placed_alpha
@@ -24,15 +25,13 @@ from batchsvm.engines.gpu.kernels import CHUNK_ROWS, THREADS
 from batchsvm.engines.gpu.read import read_rows
 from batchsvm.engines.gpu.rows import DeviceRows
 from batchsvm.engines.gpu.targets import GpuTargets
-from batchsvm.engines.host_dataset import HostDataset
-from batchsvm.engines.host_problem import AlphaOf, HostProblem
 from batchsvm.engines.protocol import Dual, Trainer
 from batchsvm.engines.targets import make_targets
 
 BLOCK_ROWS = 65536  # of passes that need work space per row
 
 
-class GpuDataset(HostDataset):
+class GpuDataset(BaseDataset):
     """A `Dataset`: see `engines/protocol.py`.
 
     Targets stay on the host too, where all that does not need X is computed.
@@ -56,10 +55,6 @@ class GpuDataset(HostDataset):
     # What it is.
 
     @property
-    def is_open(self) -> bool:
-        return self._is_open
-
-    @property  # type: ignore[override]
     def device_size(self) -> DeviceSize:
         device, rows = self.device, self.rows
         return DeviceSize(
@@ -111,12 +106,6 @@ class GpuDataset(HostDataset):
 
     # Problems.
 
-    def bind(self, problem: Problem) -> HostProblem:
-        raise NotImplementedError("the rows of this engine are not on this host")
-
-    def combine(self, coefficients: AlphaOf, bias: float | None) -> np.ndarray:
-        raise NotImplementedError("the rows of this engine are not on this host")
-
     def targets(
         self, y: Any = None, sample_weight: Any = None, offset: Any = None, classes: int = 0
     ) -> GpuTargets:
@@ -133,8 +122,7 @@ class GpuDataset(HostDataset):
         plain = loss.task == "classification" and not problem.has_offset
         shared = plain and (problem.targets.sample_weight is None)  # type: ignore[attr-defined]
         for k in range(1 if shared else K):
-            targets = problem.only(k).targets
-            assert isinstance(targets, GpuTargets)
+            targets = targets_of(problem, k)
             weights = targets.weights(0, self.n)
             total[k] = targets.total_weight
             heaviest[k] = 1.0 if weights is None else float(weights.max())
@@ -162,18 +150,17 @@ class GpuDataset(HostDataset):
     # Dual points.
 
     def owns(self, dual: Any) -> bool:
-        return isinstance(dual, DeviceDual) and dual.data is self
+        return isinstance(dual, DeviceDual) and dual.data.rows is self.rows
 
     def dual(
         self, problem: Problem, alpha: np.ndarray | None = None, project: bool = True
     ) -> DeviceDual:
-        inside = super().dual(problem, alpha, project).fetch()
-        return self._upload_dual(problem, inside)
+        return self._upload_dual(problem, self.host_dual(problem, alpha, project))
 
     def _upload_dual(self, problem: Problem, alpha: np.ndarray) -> DeviceDual:
         found = np.empty(alpha.shape, order="F")
         for k in range(problem.k):
-            weights = problem.only(k).targets.weights(0, self.n)  # type: ignore[attr-defined]
+            weights = targets_of(problem, k).weights(0, self.n)
             weights = np.ones(self.n) if weights is None else weights
             found[:, k] = relative(problem.loss, alpha[:, k], weights)
         with self.device as device:
@@ -196,7 +183,7 @@ class GpuDataset(HostDataset):
             return DeviceDual(self, points[0].problem, cut, alpha)
 
     def balanced(self, problem: Problem, dual: Dual) -> DeviceDual:
-        return self._upload_dual(problem, super().balanced(problem, dual).fetch())
+        return self._upload_dual(problem, self.host_balanced(problem, dual))
 
     def dual_at(self, problem: Problem, W: np.ndarray) -> DeviceDual:
         found = np.empty((self.n, problem.k), order="F")
@@ -233,8 +220,7 @@ class GpuDataset(HostDataset):
         """a_i and c_i of every row, of one problem after another, on the host."""
         products = self.scores(np.ascontiguousarray(W[: self.d]))
         for k in range(problem.k):
-            targets = problem.only(k).targets
-            assert isinstance(targets, GpuTargets)
+            targets = targets_of(problem, k)
             signs, offsets = targets.signs_and_offsets(problem.loss)
             constant = float(problem.offset[k])
             if problem.bias is not None:
@@ -253,8 +239,7 @@ class GpuDataset(HostDataset):
             )
             bias2 = 0.0 if problem.bias is None else float(problem.bias[k]) ** 2
             lengths = np.sqrt(norms2 + bias2) * INFLATION + least_length(facts.longest_row)
-            targets = problem.only(k).targets
-            assert isinstance(targets, GpuTargets)
+            targets = targets_of(problem, k)
             signs, offsets = targets.signs_and_offsets(problem.loss)
             fixed = np.abs(offsets - signs * constant)
             off = (error.per_length + float(distance[k])) * lengths + error.constant

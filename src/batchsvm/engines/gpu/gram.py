@@ -171,12 +171,13 @@ class GramTrainer:
 
     def _round(self, state: GramState) -> None:
         device, kernels, d = self.device, self.device.kernels, self.data.d
+        rows: Any = self.data.rows
         if state.rows is not None:
-            kernels.gather(self.data.rows, state.cut, state.rows, state)
+            kernels.gather(rows, state.cut, state.rows, state)
         if not state.gram_is_kept:
             stack = state.rows.reshape(state.S, state.B, d)
             device.matmul(stack, stack, state.gram, transpose_b=True, precision=state.precision)
-        W, rows, precision = state.W[:, :d], self.data.rows, state.precision
+        W, precision = state.W[:, :d], state.precision
         if state.K <= FEW_PROBLEMS:
             kernels.row_products(rows, state.cut, W, state.products, state)
             kernels.solve(state)

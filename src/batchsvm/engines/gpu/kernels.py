@@ -54,8 +54,8 @@ def loss_source(loss: Loss) -> str:
 
 def parameter_of(loss: Loss) -> float:
     """The one number that a loss has."""
-    [value] = loss  # type: ignore[misc]
-    return float(value)
+    [field] = loss._fields  # type: ignore[attr-defined]
+    return float(getattr(loss, field))
 
 
 @lru_cache
@@ -188,8 +188,8 @@ class CudaKernels:
             _typed(
                 (
                     products, at.dual.alpha, at.dual.cut, begin // at.dual.B, count, at.dual.B,
-                    *_targets(at.targets), at.constants, at.problems, at.lengths, at.bias, at.w_bias,
-                    at.per_length, at.constant_error, np.float64(at.relative_error), K,
+                    *_targets(at.targets), at.constants, at.problems, at.lengths, at.bias,
+                    at.w_bias, at.per_length, at.constant_error, np.float64(at.relative_error), K,
                     *_box(at.loss), out,
                 )
             ),
