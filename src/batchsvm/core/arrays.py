@@ -28,6 +28,17 @@ def is_device_array(x: Any) -> bool:
     return hasattr(x, "__cuda_array_interface__")
 
 
+def device_number(x: Any) -> int | None:
+    """The number of the CUDA device on which x is; None for what is on the host."""
+    if not is_device_array(x):
+        return None
+    if _is_cupy_sparse(x):
+        return int(x.data.device.id)
+    if hasattr(x, "__dlpack_device__"):
+        return int(x.__dlpack_device__()[1])
+    return 0
+
+
 def _is_cupy_sparse(x: Any) -> bool:
     return type(x).__module__.startswith("cupyx") and hasattr(x, "tocsr")
 

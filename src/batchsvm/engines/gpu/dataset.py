@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from batchsvm.core.arrays import device_number
 from batchsvm.core.certificate import Sums
 from batchsvm.core.data_checks import refuse_infinite
 from batchsvm.core.device_layout import DeviceSize, DeviceWork, problems_that_fit
@@ -48,6 +49,7 @@ class GpuDataset(BaseDataset):
         self.device, self.rows, self.tuning = device, rows, tuning
         self.n, self.d, self.nonzeros = rows.n, rows.d, rows.nonzeros
         self.jobs, self.memo = 1, {}
+        self.home = object()  # what the views of these rows share
         with device:
             self.norms2 = rows.norms2()
             self._refuse_infinite()
@@ -150,7 +152,7 @@ class GpuDataset(BaseDataset):
     # Dual points.
 
     def owns(self, dual: Any) -> bool:
-        return isinstance(dual, DeviceDual) and dual.data.rows is self.rows
+        return isinstance(dual, DeviceDual) and dual.data.home is self.home
 
     def dual(
         self, problem: Problem, alpha: np.ndarray | None = None, project: bool = True
@@ -359,12 +361,29 @@ class GpuDataset(BaseDataset):
         view.__dict__.update(self.__dict__)
         return view
 
+    def close(self) -> None:
+        """Give back the memory of the rows; the views of `share` go on with them."""
+        super().close()
+        self.memo = {}
+        self.__dict__.pop("lengths", None)
+        del self.rows, self.norms2
+
 
 def place(
     X: Any, jobs: int = 1, tuning: Tuning = DEFAULT_TUNING, keeps_norms: bool = True,
     device: int | None = None,
 ) -> GpuDataset:  # fmt: skip
     """X on a CUDA device: where it is if it is on one, else uploaded."""
-    found = device_of(device)
+    found = device_of(_chosen(X, device))
     with found:
         return GpuDataset(found, read_rows(X, found), tuning)
+
+
+def _chosen(X: Any, device: int | None) -> int | None:
+    """The device on which X is, or the one that was asked for."""
+    number = device_number(X)
+    if number is not None and device not in (None, number):
+        raise ValueError(
+            f"device must be {number}, where X is, or None, not {device}: copy X there first"
+        )
+    return device if number is None else number

@@ -8,6 +8,7 @@ problems share the Gram matrices.  Problems that are done leave, and what remain
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,28 @@ class GramState:
     def curvature(self) -> float:
         """The second derivative of the conjugate, where that is constant."""
         return float(getattr(self.loss, "conjugate_curvature", 0.0))
+
+
+def run_round(device: CudaDevice, rows: Any, state: GramState) -> None:
+    """One round: the batches at `state.round` take their steps, and w follows."""
+    kernels, W, precision = device.kernels, state.W[:, : state.d], state.precision
+    if state.rows is not None:
+        kernels.gather(rows, state.cut, state.rows, state)
+    if not state.gram_is_kept:
+        stack = state.rows.reshape(state.S, state.B, state.d)
+        device.matmul(stack, stack, state.gram, transpose_b=True, precision=precision)
+    if state.K <= FEW_PROBLEMS:
+        kernels.row_products(rows, state.cut, W, state.products, state)
+        kernels.solve(state)
+        kernels.add_rows(rows, state.cut, state.changes, state.Delta, state)
+    else:
+        device.matmul(W, state.rows, state.products, transpose_b=True, precision=precision)
+        kernels.solve(state)
+        to, adds = (W, True) if state.Delta is None else (state.Delta[0], False)
+        device.matmul(state.changes, state.rows, to, accumulate=adds, precision=precision)
+    if state.Delta is not None:
+        kernels.finish(state, GAMMA)
+    kernels.advance(state)
 
 
 class GramTrainer:
@@ -159,7 +182,8 @@ class GramTrainer:
             xp.empty((parts, K, data.d), real) if several else None, xp.zeros((S, K)),
             xp.zeros((4, S, K), real),
         )  # fmt: skip
-        self._rounds = device.repeated(lambda: self._round(state))
+        # It must not know this trainer: a cycle would keep the memory of a device.
+        self._rounds = device.repeated(partial(run_round, device, data.rows, state))
         return state
 
     @property
@@ -168,28 +192,6 @@ class GramTrainer:
         return -(-len(self.batches.cut) // self.S)
 
     # Rounds.
-
-    def _round(self, state: GramState) -> None:
-        device, kernels, d = self.device, self.device.kernels, self.data.d
-        rows: Any = self.data.rows
-        if state.rows is not None:
-            kernels.gather(rows, state.cut, state.rows, state)
-        if not state.gram_is_kept:
-            stack = state.rows.reshape(state.S, state.B, d)
-            device.matmul(stack, stack, state.gram, transpose_b=True, precision=state.precision)
-        W, precision = state.W[:, :d], state.precision
-        if state.K <= FEW_PROBLEMS:
-            kernels.row_products(rows, state.cut, W, state.products, state)
-            kernels.solve(state)
-            kernels.add_rows(rows, state.cut, state.changes, state.Delta, state)
-        else:
-            device.matmul(W, state.rows, state.products, transpose_b=True, precision=precision)
-            kernels.solve(state)
-            to, adds = (W, True) if state.Delta is None else (state.Delta[0], False)
-            device.matmul(state.changes, state.rows, to, accumulate=adds, precision=precision)
-        if state.Delta is not None:
-            kernels.finish(state, GAMMA)
-        kernels.advance(state)
 
     def _end_epoch(self) -> np.ndarray:
         """Begin the next epoch; N times the gap that the last one has shown, per problem."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from batchsvm.engines.gpu.device import CudaDevice
 from batchsvm.engines.gpu.rows import DenseRows, DeviceRows
 
 BLOCK_BYTES = 2**28  # uploaded at a time
+SHOWN_BYTES = 2**32  # from here on, a progress bar
 KINDS = ("float16", "bfloat16", "float32", "float64")
 
 
@@ -70,11 +73,23 @@ def _upload(X: Any, device: CudaDevice) -> DeviceRows:
     refuse_too_large(values.nbytes, values.shape, device)
     out = device.xp.empty(values.shape, values.dtype)
     step = max(1, BLOCK_BYTES // (values.itemsize * values.shape[1]))
-    for start in range(0, values.shape[0], step):
+    starts = range(0, values.shape[0], step)
+    for start in _with_progress(starts, values.nbytes):
         out[start : start + step] = device.upload(
             np.ascontiguousarray(values[start : start + step])
         )
     return DenseRows(device, out, kind)
+
+
+def _with_progress(starts: range, size: int) -> Iterable[int]:
+    """The blocks with a progress bar on a terminal, where they take longer than a moment."""
+    if size < SHOWN_BYTES or not sys.stderr.isatty():
+        return starts
+    from rich.console import Console
+    from rich.progress import track
+
+    words = f"uploading {size / 2**30:.3g} GiB"
+    return track(starts, words, console=Console(stderr=True), transient=True)
 
 
 def refuse_too_large(needed: int, shape: tuple[int, ...], device: CudaDevice) -> None:
