@@ -185,12 +185,12 @@ class SimulatedKernels:
                 rho = min(max(square / squares, 1), s.S)
                 s.beta[k] = s.beta[k] ** gamma * rho ** (1 - gamma)
             s.refused[k] += theta < 1
-            s.theta[k] = theta
             s.W[k] += theta * change
             for slot, batch in enumerate(s.order[start : start + s.S]):
                 if batch >= 0:
                     alpha, fresh = s.alpha[batch, k], s.fresh[slot, k]
                     s.alpha[batch, k] = alpha + theta * (fresh - alpha) if theta < 1 else fresh
+        s.round[0] += 1
 
     def advance(self, s):
         s.round[0] += 1

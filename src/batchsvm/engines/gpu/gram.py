@@ -63,10 +63,10 @@ class GramState:
     W: Any  # (K, p)
     alpha: Any  # (batches, K, B)
     beta: Any  # (K,)
-    theta: Any
     refused: Any
     order: Any  # the batches of an epoch, S per round, -1 for none
     round: Any  # one integer
+    ticket: Any  # one integer, which counts problems at the end of a round
     rows: Any  # (S B, d): work space
     products: Any  # (K, S B)
     changes: Any  # (K, S B): v of each row
@@ -100,7 +100,8 @@ def run_round(device: CudaDevice, rows: Any, state: GramState) -> None:
         device.matmul(state.changes, state.rows, to, accumulate=adds, precision=precision)
     if state.Delta is not None:
         kernels.finish(state, GAMMA)
-    kernels.advance(state)
+    else:
+        kernels.advance(state)
 
 
 class GramTrainer:
@@ -172,10 +173,10 @@ class GramTrainer:
             is_kept, targets.columns(real), device.upload(problem.offset[active], real),
             device.upload(targets.columns_of(problem.k)[active]), device.upload(unit, real),
             None if problem.bias is None else device.upload(problem.bias[active], real),
-            W, alpha, device.upload(first, real), xp.ones(K, real),
+            W, alpha, device.upload(first, real),
             device.upload(refused, np.int32),
             xp.full(self.rounds * S, -1, np.int32) if before is None else before.order,
-            xp.zeros(1, np.int32) if before is None else before.round,
+            xp.zeros(1, np.int32) if before is None else before.round, xp.zeros(1, np.int32),
             None if direct and is_kept else xp.empty((S * B, data.d), real),
             xp.empty((K, S * B), real),
             xp.empty((K, S * B), real), xp.empty((S, K, B), real) if several else None,

@@ -153,7 +153,7 @@ class CudaKernels:
         )  # fmt: skip
 
     def finish(self, state: GramState, gamma: float) -> None:
-        """beta and theta of several batches, and w and alpha moved by theta."""
+        """beta and theta of the batches of a round, w and alpha moved by theta; the next round."""
         s, real = state, np.dtype(state.real).type
         kernel = self.function("round.cu", "finish", s.real)
         threads = min(1024, -(-s.d // 32) * 32) if s.K <= FEW_PROBLEMS else THREADS
@@ -162,16 +162,15 @@ class CudaKernels:
             (threads,),
             _typed(
                 (
-                    s.W, s.Delta, s.partial, s.beta, s.theta, s.refused, s.unit, s.bias, s.K, s.S,
-                    s.d, s.W.shape[1], len(s.Delta), real(gamma), real(s.curvature),
+                    s.W, s.Delta, s.partial, s.beta, s.refused, s.alpha, s.fresh, s.order, s.round,
+                    s.ticket, s.unit, s.bias, s.K, s.S, s.B, s.d, s.W.shape[1], len(s.Delta),
+                    real(gamma), real(s.curvature),
                 )
             ),
         )  # fmt: skip
-        kernel = self.function("round.cu", "apply", s.real)
-        arguments = s.alpha, s.fresh, s.theta, s.order, s.round, s.K, s.B
-        kernel((-(-s.K * s.B // THREADS), s.S), (THREADS,), _typed(arguments))
 
     def advance(self, state: GramState) -> None:
+        """The next round, where `finish` has not ended this one."""
         self.function("round.cu", "advance", state.real)((1,), (1,), (state.round,))
 
     # Sums for certificates (sums.cu).
