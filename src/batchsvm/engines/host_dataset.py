@@ -102,6 +102,7 @@ class HostDataset(ABC):
         return HostDual(inside)
 
     def owns(self, dual: Dual) -> bool:
+        self.require_open()
         return isinstance(dual, HostDual) and len(dual.alpha) == self.n
 
     def joined_dual(self, duals: Sequence[Dual]) -> HostDual:
