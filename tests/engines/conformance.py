@@ -713,6 +713,8 @@ def calls_of(setting):
         "scores": lambda: data.scores(W[: setting.d]),
         "dual": lambda: data.dual(problem, alpha),
         "dual_at": lambda: data.dual_at(problem, W),
+        "owns": lambda: data.owns(dual),
+        "joined_dual": lambda: data.joined_dual([dual]),
         "balanced": lambda: data.balanced(problem, dual),
         "sums": lambda: data.sums(problem, W, dual),
         "combination": lambda: data.combination(problem, dual),
