@@ -44,10 +44,10 @@ def write_report(
         text += [f"\n### {LABEL[averaging].capitalize()}\n\n![Figure 1]({name}.png)\n"]
         text += [iterations_table(claims.medians(chosen, averaging), facts)]
     text.append(
-        "\nMedian of the seeds; a dash: most of them did not get there; an empty place was not run. In"
-        " the figure bands are the range over seeds and the dotted line is b = 1/σ². At the top, a cross is a batch size at"
-        " which most runs failed, and a triangle one at which most did not get there in the"
-        " iterations allowed, but were getting better.\n"
+        "\nMedian of the seeds; a dash: most of them did not get there; an empty place was not"
+        " run. In the figure bands are the range over seeds and the dotted line is b = 1/σ². At"
+        " the top, a cross is a batch size at which most runs failed, and a triangle one at which"
+        " most did not get there in the iterations allowed, but were getting better.\n"
     )
     if paths:
         figures.figure2(folder, paths)
