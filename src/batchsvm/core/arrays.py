@@ -42,7 +42,7 @@ def namespace_of(x: Any) -> Any:
     for kind in type(x).__mro__:
         home = kind.__module__.partition(".")[0]
         if home in ("torch", "cupy", "cupyx"):  # their arrays need not name their namespace
-            return sys.modules["torch" if home == "torch" else "cupy"]
+            return sys.modules.get("torch" if home == "torch" else "cupy")
     if hasattr(x, "__array_namespace__"):
         return x.__array_namespace__()
     return None
