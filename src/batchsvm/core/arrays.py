@@ -130,4 +130,6 @@ def moved(x: Any, template: Any) -> Any:
 
 def cast(x: Any, dtype: Any) -> Any:
     """x with entries of a type of its library."""
-    return x.astype(dtype) if hasattr(x, "astype") else x.to(dtype)
+    if hasattr(x, "astype"):
+        return x.astype(dtype)
+    return x.to(dtype) if hasattr(x, "to") else namespace_of(x).astype(x, dtype)
