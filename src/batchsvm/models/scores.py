@@ -53,7 +53,8 @@ def _scores_on_device(X: Any, coef: Any, intercept: Any) -> Any:
     if X.dtype == dtype:
         found = X @ columns
     else:
-        size = max(1, MAX_CONVERTED_ENTRIES // X.shape[1])
-        blocks = [cast(X[i : i + size, :], dtype) @ columns for i in range(0, X.shape[0], size)]
+        n, size = X.shape[0], max(1, MAX_CONVERTED_ENTRIES // X.shape[1])
+        ends = [(i, min(i + size, n)) for i in range(0, n, size)]
+        blocks = [cast(X[start:stop, :], dtype) @ columns for start, stop in ends]
         found = (xp.concat if hasattr(xp, "concat") else xp.concatenate)(blocks)
     return found + moved(intercept, X)
