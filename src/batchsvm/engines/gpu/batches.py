@@ -22,9 +22,9 @@ GRAM_SPACE_BYTES = 2**28
 class Batches:
     """A cut, and the Gram matrices that were computed for it."""
 
-    def __init__(self, data: GpuDataset, size: int, seed: int) -> None:
+    def __init__(self, data: GpuDataset, size: int, seed: int, multiple: int = WARP) -> None:
         self.data = data
-        self.B = -(-size // WARP) * WARP
+        self.B = -(-size // multiple) * multiple
         count = -(-data.n // size)
         rng = np.random.default_rng(seed)
         device, xp = data.device, data.device.xp
@@ -72,10 +72,11 @@ class Batches:
         return found
 
 
-def batches_of(data: GpuDataset, size: int, seed: int) -> Batches:
-    """The batches of a fit; the last ones are kept with the data."""
-    key, held = ("batches", size, seed), data.memo.get("batches")
+def batches_of(data: GpuDataset, size: int, seed: int, multiple: int = WARP) -> Batches:
+    """The batches of a fit, of a multiple of so many places; the last ones are kept with the
+    data."""
+    key, held = ("batches", size, seed, multiple), data.memo.get("batches")
     if held is None or held[0] != key:
         data.memo["batches"] = None  # its memory may be needed
-        held = data.memo["batches"] = (key, Batches(data, size, seed))
+        held = data.memo["batches"] = (key, Batches(data, size, seed, multiple))
     return held[1]

@@ -18,11 +18,11 @@ from batchsvm.core.vectors import norm
 from batchsvm.engines.gpu import passes
 from batchsvm.engines.gpu.device import CudaDevice
 from batchsvm.engines.gpu.dual import DeviceDual, natural_cut, placed_alpha
-from batchsvm.engines.gpu.gram import GramTrainer
 from batchsvm.engines.gpu.kernels import CHUNK_ROWS, THREADS
 from batchsvm.engines.gpu.read import read_rows
 from batchsvm.engines.gpu.rows import DeviceRows
 from batchsvm.engines.gpu.targets import GpuTargets
+from batchsvm.engines.gpu.trainer import GpuTrainer
 from batchsvm.engines.host_dataset import HostDataset
 from batchsvm.engines.host_problem import AlphaOf, HostProblem
 from batchsvm.engines.protocol import Dual, Trainer
@@ -140,7 +140,7 @@ class GpuDataset(HostDataset):
 
     def trainer(self, problem: Problem) -> Trainer:
         self.require_open()
-        return GramTrainer(self, problem, self.facts(problem))
+        return GpuTrainer(self, problem, self.facts(problem))
 
     # Dual points.
 

@@ -10,6 +10,7 @@ import scipy.sparse
 from batchsvm.core.data_checks import as_matrix, refuse_broken, tell_conversion
 from batchsvm.engines.gpu.device import CudaDevice
 from batchsvm.engines.gpu.rows import DenseRows, DeviceRows
+from batchsvm.engines.gpu.sparse_rows import csr_on_device, upload_csr
 
 BLOCK_BYTES = 2**28  # uploaded at a time
 KINDS = ("float16", "bfloat16", "float32", "float64")
@@ -33,7 +34,7 @@ def read_rows(X: Any, device: CudaDevice) -> DeviceRows:
 
 def _read_device(X: Any, device: CudaDevice) -> DeviceRows:
     if type(X).__module__.startswith("cupyx."):
-        raise NotImplementedError("sparse rows")
+        return csr_on_device(X, device)
     values, kind = _as_cupy(X, device)
     if values.ndim != 2 or 0 in values.shape:
         raise ValueError(
@@ -73,7 +74,8 @@ def _upload(X: Any, device: CudaDevice) -> DeviceRows:
         values = as_matrix(X)
         if scipy.sparse.issparse(values):
             refuse_broken(values)
-            raise NotImplementedError("sparse rows")
+            refuse_too_large(values.data.nbytes + 4 * values.nnz, values.shape, device)
+            return upload_csr(values, device)
         kind = str(values.dtype)
     refuse_too_large(values.nbytes, values.shape, device)
     out = device.xp.empty(values.shape, values.dtype)

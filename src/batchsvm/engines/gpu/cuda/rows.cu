@@ -1,20 +1,5 @@
 // Rows of X: gathered into work space, and their norms.  X may hold 16, 32 or 64 bit numbers.
 
-__device__ inline double as_double(const double *x) { return *x; }
-__device__ inline float as_double(const float *x) { return *x; }
-#ifdef HALF
-struct Half { unsigned short bits; };
-__device__ inline float as_double(const Half *x) {
-    float value;
-#if HALF == 16  // float16
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(x->bits));
-#else  // bfloat16 is the upper half of a float32
-    value = __uint_as_float((unsigned int)x->bits << 16);
-#endif
-    return value;
-}
-#endif
-
 // out[r] = X[rows[r]], in the numbers of the steps; a row number of -1 gives zeros.
 // With an order, the rows are those of the batches of this round: batch `order[round S + s]`.
 extern "C" __global__ void gather(
