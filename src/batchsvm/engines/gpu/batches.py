@@ -48,7 +48,7 @@ class Batches:
 
     def gram(self, precision: str, batches: int, keep: bool = True) -> tuple[Any, bool]:
         """All Gram matrices, or room for those of a round; and which of the two."""
-        xp, B, data = self.data.device.xp, self.B, self.data
+        xp, B = self.data.device.xp, self.B
         real = "float64" if precision == "float64" else "float32"
         if not keep:
             return xp.empty((batches, B, B), real), False

@@ -81,9 +81,7 @@ def point_pass(
     return found, norms
 
 
-def sums(
-    data: GpuDataset, problem: Problem, W: np.ndarray, dual: DeviceDual, facts: Facts
-) -> Sums:
+def sums(data: GpuDataset, problem: Problem, W: np.ndarray, dual: DeviceDual, facts: Facts) -> Sums:
     """The sums of a full pass at (W, alpha): one read of X."""
     at, norms = point_pass(data, problem, dual, W, facts)
     device, K = data.device, problem.k

@@ -8,9 +8,10 @@ The aggressive rule is Algorithm 2 in one pass.  The paper computes a tentative 
 and then the step with rho in the place of beta, which needs Delta twice; here the step with beta is
 the one that is made, and rho of that step moves the beta of the next one,
 
-    beta <- beta^gamma rho^(1 - gamma),   rho = ||Delta||^2 / sum_i ||x_i||^2 delta_i^2 in [1, beta_b].
+    beta <- beta^gamma rho^(1 - gamma),   rho = ||Delta||^2 / sum_i ||x_i||^2 delta_i^2,
 
-As there, a step that would not raise D is refused; beta then grows by half, at most to beta_b.
+with rho put between 1 and beta_b.  As there, a step that would not raise D is refused; beta then
+grows by half, at most to beta_b.
 
 Pegasos is Algorithm 1 with n divided by the number of batches in the place of b, which is b where
 it divides n: so a row counts as much in a short batch as in any other, and an epoch weighs all
@@ -34,8 +35,9 @@ from batchsvm.engines.gpu.batches import Batches, batches_of
 from batchsvm.engines.gpu.device import CudaDevice
 from batchsvm.engines.gpu.dual import DeviceDual, placed_alpha
 from batchsvm.engines.gpu.kernels import parameter_of
-from batchsvm.engines.gpu.rows import DeviceRows
+from batchsvm.engines.gpu.rows import DenseRows
 from batchsvm.engines.gpu.sparse_kernels import SUMS, Control, Setting
+from batchsvm.engines.gpu.sparse_rows import CsrRows
 from batchsvm.engines.protocol import Dual, Progress
 from batchsvm.losses import Loss
 from batchsvm.methods import Aggressive, DualMethod, Naive, Pegasos, Safe
@@ -57,7 +59,7 @@ class BatchState:
     loss: Loss
     real: str  # of the numbers that are not said to be others: "float32" or "float64"
     rule: str
-    rows: DeviceRows
+    rows: DenseRows | CsrRows
     B: int
     norms2: Any  # (n,), float64
     cut: Any  # (batches, B): rows, -1 for none
@@ -124,6 +126,7 @@ class BatchTrainer:
     def _make_state(self, schedule: Schedule, real: str, w: Any, alpha: Any) -> BatchState:
         device, problem, data = self.device, self.problem, self.data
         xp, targets, cut = device.xp, problem.targets, self.batches.cut
+        assert isinstance(data.rows, DenseRows | CsrRows)
         control = np.zeros(len(Control))
         control[Control.SHRINK] = 1.0
         control[Control.BETA] = np.nan
@@ -154,14 +157,14 @@ class BatchTrainer:
         return found
 
     def _start_from_alpha(self) -> None:
-        """w(alpha); Pegasos goes on as if one epoch had led there."""
-        state = self.state
+        """w(alpha); Pegasos goes on as if one epoch had led there, with g = alpha / c."""
+        state, epoch = self.state, len(self.batches.cut)
+        if self._is_primal:
+            state.control[Control.ITERATIONS] = epoch
         w = self._combination() / (self.lam * self.weight)
         if self._is_primal:
-            epoch = len(self.batches.cut)
-            state.control[Control.ITERATIONS] = epoch
             w = self.device.upload(confine(self.device.to_host(w), self.problem.radius))
-            w = w * (self.lam * epoch)  # and g is alpha / c, the mean of one epoch
+            w = w * (self.lam * epoch)
         state.w[:] = w
 
     # Iterations.
@@ -271,9 +274,7 @@ class BatchTrainer:
                 self._best_alpha[:] = self._alpha()
 
     def best(self) -> tuple[np.ndarray, DeviceDual]:
-        return self._best_W, DeviceDual(
-            self.data, self.problem, self.batches.cut, self._best_alpha
-        )
+        return self._best_W, DeviceDual(self.data, self.problem, self.batches.cut, self._best_alpha)
 
     @property
     def beta(self) -> np.ndarray:

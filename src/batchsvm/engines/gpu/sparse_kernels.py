@@ -58,13 +58,17 @@ SUMS = 4  # that an iteration makes: see sparse.cu
 class DeviceKernels(CudaKernels):
     """All kernels: those of `CudaKernels`, and these."""
 
+    def __init__(self, cupy: Any) -> None:
+        super().__init__(cupy)
+        self._room: dict[int, int] = {}
+
     # Sparse rows (csr.cu).
 
     def _csr(self, rows: CsrRows, name: str, count: int, arguments: tuple[Any, ...]) -> None:
         """Launch a kernel with one warp for each of `count`."""
-        kernel = self.function("csr.cu", name, "float64", **_csr_source(rows))
+        kernel = self.function("csr.cu", name, "float64", **_source_of(rows), **_index_of(rows))
         blocks = max(1, -(-count * 32 // THREADS))
-        kernel((blocks,), (THREADS,), _typed((*_csr_arrays(rows), *arguments)))
+        kernel((blocks,), (THREADS,), _typed((*_arrays_of(rows), *arguments)))
 
     def csr_norms2(self, rows: CsrRows, out: Any) -> None:
         self._csr(rows, "csr_norms2", rows.n, (out, np.int64(rows.n)))
@@ -86,17 +90,17 @@ class DeviceKernels(CudaKernels):
 
     def csr_take(self, rows: CsrRows, chosen: Any, taken: CsrRows) -> None:
         """The entries of the chosen rows, whose starts are known, into `taken`."""
-        arguments = chosen, taken.starts, taken.values, taken.indices, np.int64(taken.n)
+        starts = taken.starts.astype(np.int64)
+        arguments = chosen, starts, taken.values, taken.indices, np.int64(taken.n)
         self._csr(rows, "csr_take", taken.n, arguments)
 
     # Mini-batch steps (sparse.cu).
 
     def train_batches(self, state: BatchState, first: int, count: int) -> None:
-        """The iterations of the batches order[first], ..., of so many; none of them compiles what
-        the next call needs."""
+        """Iterations with `count` batches of the order, from the place `first` on.  A count of 0
+        compiles what the next call needs."""
         s, rows = state, state.rows
-        source = _source_of(rows) if rows.is_dense else _csr_source(rows)
-        defines = {"INDEX": "int", "START": "int", **source}
+        defines = {**_source_of(rows), **_index_of(rows)}
         raw = self.function(
             "sparse.cu", "train", s.real, s.loss, **defines, DENSE=int(rows.is_dense),
             RULE=s.rule, THREADS=THREADS, BLOCKS=BLOCKS_PER_MULTIPROCESSOR,
@@ -104,33 +108,35 @@ class DeviceKernels(CudaKernels):
         kernel = raw.kernel  # a function of the device: here it is compiled
         if not count:
             return
-        arrays = (rows.values, None, None) if rows.is_dense else _csr_arrays(rows)
         arguments = (
-            *arrays, s.norms2, s.cut, s.order[first : first + count], count, s.B,
+            *_arrays_of(rows), s.norms2, s.cut, s.order[first : first + count], count, s.B,
             *_targets(s.targets), s.constants, s.problems, s.settings, rows.d, len(s.w), s.w,
             s.deltas, s.alpha, s.before, s.control, s.sums, s.arrived,
         )  # fmt: skip
-        blocks = self._resident_blocks(kernel, s)
+        for_rows = -(-s.B * 32 // THREADS)
+        for_columns = -(-len(s.w) // (COLUMNS_PER_THREAD * THREADS))
+        blocks = min(max(for_rows, for_columns), self._resident_blocks(kernel))
+        # Launched so, all blocks are on the device at the same time, or it is an error.
         kernel((blocks,), (THREADS,), _typed(arguments), enable_cooperative_groups=True)
 
-    def _resident_blocks(self, kernel: Any, state: BatchState) -> int:
-        """So many blocks as have work, and can be on the device at the same time."""
-        cuda = self._cupy.cuda
-        room = cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(kernel.ptr, THREADS, 0)
-        room = min(max(room, 1), BLOCKS_PER_MULTIPROCESSOR)
-        for_rows = -(-state.B * 32 // THREADS)
-        for_columns = -(-len(state.w) // (COLUMNS_PER_THREAD * THREADS))
-        most = room * int(cuda.Device().attributes["MultiProcessorCount"])
-        return min(max(for_rows, for_columns), most)
+    def _resident_blocks(self, kernel: Any) -> int:
+        """So many blocks can be on the device at the same time."""
+        if kernel.ptr not in self._room:
+            cuda = self._cupy.cuda
+            room = cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(kernel.ptr, THREADS, 0)
+            room = min(max(room, 1), BLOCKS_PER_MULTIPROCESSOR)
+            self._room[kernel.ptr] = room * cuda.Device().attributes["MultiProcessorCount"]
+        return self._room[kernel.ptr]
 
 
-def _csr_source(rows: CsrRows) -> dict[str, Any]:
-    return {
-        **_source_of(rows),
-        "INDEX": INDEX_TYPES[str(rows.indices.dtype)],
-        "START": INDEX_TYPES[str(rows.starts.dtype)],
-    }
+def _index_of(rows: Any) -> dict[str, Any]:
+    if rows.is_dense:
+        return {"INDEX": "int", "START": "int"}  # which nobody reads
+    indices, starts = (INDEX_TYPES[str(part.dtype)] for part in (rows.indices, rows.starts))
+    return {"INDEX": indices, "START": starts}
 
 
-def _csr_arrays(rows: CsrRows) -> tuple[Any, Any, Any]:
+def _arrays_of(rows: Any) -> tuple[Any, Any, Any]:
+    if rows.is_dense:
+        return rows.values, None, None
     return rows.values, rows.indices, rows.starts

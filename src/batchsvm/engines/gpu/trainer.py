@@ -14,7 +14,7 @@ from batchsvm.methods import Aggressive, Gram, Naive, Pegasos, Safe
 if TYPE_CHECKING:
     from batchsvm.engines.gpu.dataset import GpuDataset
 
-TRAINERS: dict[type, Any] = {
+TRAINERS: dict[Any, Any] = {
     Gram: GramTrainer,
     Aggressive: BatchTrainer,
     Safe: BatchTrainer,
@@ -47,7 +47,7 @@ def refuse_schedule(schedule: Schedule, k: int, is_dense: bool) -> None:
     offered = [
         kind.name
         for kind, trainer in TRAINERS.items()
-        if trainer is GramTrainer and is_dense or trainer is BatchTrainer and k == 1
+        if (is_dense if trainer is GramTrainer else k == 1)
     ]
     if method.name not in offered:
         listed = '"' + '", "'.join(offered) + '"'
@@ -64,6 +64,6 @@ def refuse_schedule(schedule: Schedule, k: int, is_dense: bool) -> None:
         )
     if schedule.averaging is not None:
         raise ValueError(
-            f'averaging must be None on the gpu engine, which keeps no averages, not'
+            f"averaging must be None on the gpu engine, which keeps no averages, not"
             f' "{schedule.averaging}"'
         )

@@ -89,7 +89,7 @@ extern "C" __global__ void csr_columns(
 
 // The entries of row chosen[r] to where row r of another matrix begins.
 extern "C" __global__ void csr_take(
-    CSR, const long long *__restrict__ chosen, const START *__restrict__ new_starts,
+    CSR, const long long *__restrict__ chosen, const long long *__restrict__ new_starts,
     SOURCE *__restrict__ new_values, INDEX *__restrict__ new_indices, long long rows) {
     long long r = own_warp();
     if (r >= rows) return;
