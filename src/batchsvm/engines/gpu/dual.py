@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batchsvm.core.dual import HostDual
 from batchsvm.core.problem import Problem
 
 if TYPE_CHECKING:
@@ -64,6 +65,10 @@ class DeviceDual:
                 if weights is not None:
                     out[:, k] *= weights
         return out
+
+    def __reduce__(self) -> Any:
+        """Pickled, it is a dual point of the host."""
+        return HostDual, (self.fetch(),)
 
     def column(self, k: int) -> Any:
         """alpha / c of problem k as it is stored, in the order of the rows, (n,), float64."""
