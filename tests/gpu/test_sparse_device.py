@@ -68,13 +68,8 @@ def cupy_csr(X):
     return csr_matrix(parts, shape=X.shape)
 
 
-FORMS = [
-    "csr-float32-int32",
-    "csr-float64-int64",
-    "dense-float32",
-    "dense-float16",
-    "device-float32",
-]
+SPARSE = ["csr-float32-int32", "csr-float64-int64", "device-float32"]
+FORMS = [*SPARSE, "dense-float32", "dense-float16"]
 
 
 class Pair:
