@@ -9,8 +9,11 @@ from sklearn.preprocessing import StandardScaler
 
 from batchsvm.cli import main
 from batchsvm.core import checks
+from batchsvm.engines import placing
+from batchsvm.engines.gpu.device import DeviceError, device_count
 from batchsvm.losses import LOSSES
 from helpers import FORMATS
+from simulated import place_simulated
 
 settings.register_profile("batchsvm", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("batchsvm")
@@ -23,6 +26,20 @@ def seeded():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checks, "read_seed", lambda state: read_seed(0 if state is None else state))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def device():
+    """Where there is no CUDA device, the gpu engine runs on a simulated one: all but its CUDA code
+    is tested everywhere."""
+    try:
+        device_count()
+    except DeviceError:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(placing.ENGINES, "gpu", place_simulated)
+            yield "simulated"
+    else:
+        yield "cuda"
 
 
 @pytest.fixture(params=list(LOSSES))

@@ -19,6 +19,7 @@ from batchsvm.engines import place_on
 from batchsvm.losses import LOSSES
 
 LAM = 0.05
+HOST_ENGINES = ("cpu", "reference")  # whose rows are on this host: all methods, screening
 
 
 def grid(*axes):

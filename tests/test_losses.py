@@ -81,6 +81,18 @@ def test_conjugate_is_the_maximum_that_defines_it(loss):
 
 
 @each_loss
+def test_conjugate_curvature_is_the_second_derivative_in_the_box(loss):
+    alpha = box(loss)
+    middle = (alpha[:-1] + alpha[1:]) / 2
+    found = loss.conjugate(alpha[:-1]) + loss.conjugate(alpha[1:]) - 2 * loss.conjugate(middle)
+    curvature = getattr(loss, "conjugate_curvature", 0.0)
+    least = curvature * np.diff(alpha) ** 2 / 4
+    assert (found - least).min() >= -1e-12  # no more than there is, or theta would be too long
+    if not isinstance(loss, losses.Logistic | losses.EpsilonInsensitive):
+        np.testing.assert_allclose(found, least, atol=1e-12)
+
+
+@each_loss
 def test_fenchel_young(loss):
     a, alpha = np.meshgrid(RESPONSES, box(loss))
     slack = loss.value(a) + loss.conjugate(alpha) + a * alpha

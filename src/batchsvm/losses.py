@@ -29,9 +29,9 @@ A value and a subgradient are rounded by at most 16 units in the last place, a c
 128 of |conjugate| + scale |alpha|, where `scale` (1 if a loss has none) is the largest slope of its
 conjugate, or the size of responses at which its terms cancel.  Certificates rely on that
 (`core/rounding.py`), and on phi not being negative.
-`cuda` holds the bodies of the first three and of `dual_step` in CUDA C, for the gpu engine: T is the
-type of numbers there, and the field of the loss is known by its name.  A loss without it trains on
-the other engines.
+`cuda` holds the bodies of the first three and of `dual_step` in CUDA C, for the gpu engine: T is
+the type of numbers there, and the field of the loss is known by its name.  A loss without it trains
+on the other engines.
 `corners = False` says that no alpha is a bound or a kink at which rows come to rest, so that it
 is no use to look for rows to leave out (`engines/screening.py`).
 `conjugate_curvature` (0 if a loss has none) is the second derivative of the conjugate within the

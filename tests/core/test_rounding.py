@@ -9,6 +9,7 @@ from exact import EXACT, exact, phi, phi_conjugate, random_loss
 
 from batchsvm.compiled import JIT_OPTIONS
 from batchsvm.core import rounding
+from batchsvm.core.vectors import column_norms, norm
 from batchsvm.losses import LOSSES
 
 
@@ -93,3 +94,12 @@ def random_loss_of(name, rng):
 
 def kinks(loss):
     return [float(getattr(loss, field, 0.0)) * sign for field in loss._fields for sign in (-1, 1)]
+
+
+@pytest.mark.parametrize("size", [1, 63, 64, 65, 1000, 70_001])
+@pytest.mark.parametrize("k", [1, 3, 17])
+def test_norms_of_columns_are_those_of_each_column(size, k):
+    V = np.random.default_rng(size).normal(size=(size, k)) * np.geomspace(1e-3, 1e3, k)
+    for form in (V, np.asfortranarray(V), np.hstack([V, V])[:, ::2]):
+        expected = [norm(np.ascontiguousarray(v)) for v in form.T]
+        np.testing.assert_array_equal(column_norms(form), expected)

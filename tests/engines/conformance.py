@@ -37,8 +37,8 @@ from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
 from batchsvm.engines import ENGINES, place_on
 from batchsvm.engines.protocol import Dataset
 from batchsvm.losses import LOSSES, TINY
-from batchsvm.methods import Aggressive, Blocks, Guarded, Naive, Pegasos, Safe
-from helpers import FORMATS, LAM, quietly, toy
+from batchsvm.methods import Aggressive, Blocks, Gram, Guarded, Naive, Pegasos, Safe
+from helpers import FORMATS, HOST_ENGINES, LAM, quietly, toy
 
 CLOSED = "^this data set is closed: place X again to use it$"
 # Threads, many small blocks of rows, and more columns than workers exchange.
@@ -47,7 +47,6 @@ LAMS = np.array([LAM, 0.02, 0.3])
 CONSTANTS = np.array([-0.37, 0.21, 1.13])  # away from all kinks
 HARD = 1e-5  # a lam with which no run comes to its end while a test lasts
 ENDLESS = {"tol": 0.0, "max_epochs": 1e6}
-ON_THIS_HOST = ("cpu", "reference")  # their trainers show which rows are visited
 
 
 @dataclass(frozen=True)
@@ -714,6 +713,8 @@ def calls_of(setting):
         "scores": lambda: data.scores(W[: setting.d]),
         "dual": lambda: data.dual(problem, alpha),
         "dual_at": lambda: data.dual_at(problem, W),
+        "owns": lambda: data.owns(dual),
+        "joined_dual": lambda: data.joined_dual([dual]),
         "balanced": lambda: data.balanced(problem, dual),
         "sums": lambda: data.sums(problem, W, dual),
         "combination": lambda: data.combination(problem, dual),
@@ -774,7 +775,7 @@ def test_fits_in_several_threads_at_once_are_those_one_after_another(engine, job
     X, y = toy("hinge", n=200)
 
     def fit(data, seed):
-        method = [Safe(), Aggressive(), Blocks(blocks=2), Guarded()][seed % 4]
+        method = [Safe(), Aggressive(), Blocks(blocks=2), Gram(batches=2), Guarded()][seed % 5]
         found = batchsvm.fit(  # not `quietly`: filters of warnings belong to all threads
             data, y, lam=LAM / (1 + seed), method=method, batch_size=[1, 6][seed % 2], tol=1e-6,
             max_epochs=10, random_state=seed, warn=False,
@@ -796,7 +797,7 @@ def test_fits_in_several_threads_at_once_are_those_one_after_another(engine, job
 def train_all(data, problem, options, seed=0, stop=None, alpha=None):
     """A solution for each problem: all at once, or each on its own where that is what the engine
     can do; problem k has the seed + k."""
-    if data.problems_at_once >= problem.k:
+    if data.problems_at_once() >= problem.k:
         return train(data, problem, options, Start(seed, alpha), stop)
     return [
         train(
@@ -813,7 +814,7 @@ PAIRS = {
     "smoothed_hinge": (Naive(), 1, "tail"),
     "squared_hinge": (Blocks(blocks=3), 9, None),
     "logistic": (Aggressive(sigma2=0.6, rounds=2), 7, "decay"),
-    "absolute": (Blocks(blocks=2), 8, None),
+    "absolute": (Gram(batches=3), 8, None),
     "epsilon_insensitive": (Safe(sigma2=0.6), 7, "tail"),
     "quantile": (Pegasos(radius=2.0), 5, None),
     "huber": (Safe(sampling="subsets"), 1, None),
@@ -905,12 +906,12 @@ def visits_of(trainer, k):
 
 @pytest.mark.parametrize("loss_name", ["hinge", "squared_hinge", "absolute", "huber"])
 def test_a_full_pass_keeps_every_row_that_would_move(engine, loss_name, k):
-    if engine not in ON_THIS_HOST:
+    if engine not in HOST_ENGINES:
         pytest.skip("this engine does not show which rows it visits")
     setting = Setting(engine, loss_name, k).place()
     with setting.data as data:
         problem = replace(setting.problem, radius=inf)
-        numbers = range(k) if data.problems_at_once < k else [None]
+        numbers = range(k) if data.problems_at_once() < k else [None]
         for number in numbers:
             own = problem if number is None else problem.only(number)
             trainer = data.trainer(own)
@@ -938,7 +939,7 @@ def test_a_full_pass_keeps_every_row_that_would_move(engine, loss_name, k):
 
 
 @pytest.mark.parametrize("where", ["callback", "thread"])
-@pytest.mark.parametrize("method", [Safe(), Pegasos(), Blocks(blocks=2)])
+@pytest.mark.parametrize("method", [Safe(), Pegasos(), Blocks(blocks=2), Gram()])
 def test_a_stop_flag_ends_training_with_a_certified_point(engine, k, method, where):
     setting = Setting(engine, "hinge", k).place()
     stop, timers = StopFlag(), []
@@ -960,7 +961,7 @@ def test_a_stop_flag_ends_training_with_a_certified_point(engine, k, method, whe
         assert where == "thread" or len(found[0].history) > 1
 
 
-@pytest.mark.parametrize("method", [Safe(), Pegasos(), Blocks(blocks=2)])
+@pytest.mark.parametrize("method", [Safe(), Pegasos(), Blocks(blocks=2), Gram()])
 def test_ctrl_c_ends_training_with_a_certified_point(engine, k, method):
     setting = Setting(engine, "hinge", k).place()
 
@@ -1009,7 +1010,7 @@ def test_a_run_looks_at_the_stop_flag_and_at_who_is_done(engine, k):
     stopped = StopFlag()
     stopped.set()
     with setting.data as data:
-        problem = setting.problem if data.problems_at_once >= k else setting.problem.only(0)
+        problem = setting.problem if data.problems_at_once() >= k else setting.problem.only(0)
         trainer = data.trainer(problem)
         trainer.start(Schedule(Safe(skips=False), 1))
         going = np.full(problem.k, -inf)
@@ -1045,7 +1046,7 @@ def test_a_stop_flag_is_seen_within_a_run(engine):
 def test_what_a_trainer_shows_of_its_problems(engine, loss_name, k):
     setting = Setting(engine, loss_name, k).place()
     with setting.data as data:
-        problem = setting.problem if data.problems_at_once >= k else setting.problem.only(k - 1)
+        problem = setting.problem if data.problems_at_once() >= k else setting.problem.only(k - 1)
         first = 0 if problem.k == k else k - 1
         trainer = data.trainer(problem)
         for ours, expected in zip(trainer.facts, data.facts(problem), strict=True):
@@ -1096,7 +1097,7 @@ def test_training_starts_from_a_dual_point(engine, loss_name, k):
         first = train_all(data, problem, exact)
         assert all(solution.status.converged for solution in first)
         alpha = np.asfortranarray(np.column_stack([solution.alpha for solution in first]))
-        for method, b in ((Safe(), 1), (Aggressive(), 5), (Blocks(blocks=2), 8)):
+        for method, b in ((Safe(), 1), (Aggressive(), 5), (Blocks(blocks=2), 8), (Gram(), 8)):
             options = replace(exact, method=method, batch_size=b, tol=2e-7)
             again = train_all(data, problem, options, seed=5, alpha=alpha)
             for before, after in zip(first, again, strict=True):
@@ -1132,7 +1133,7 @@ def test_dual_points_are_taken_apart_and_put_together(engine, loss_name):
 def test_a_dual_point_stays_as_it_is_while_others_train_from_it(engine, k):
     setting = Setting(engine, "hinge", k).place()
     with setting.data as data:
-        problem = setting.problem if data.problems_at_once >= k else setting.problem.only(0)
+        problem = setting.problem if data.problems_at_once() >= k else setting.problem.only(0)
         options = FitOptions(method=Safe(), batch_size=1, tol=0.0, max_epochs=2.0)
         solutions = train(data, problem, options, Start(0))
         dual = data.joined_dual([solution.dual for solution in solutions])
@@ -1233,11 +1234,11 @@ def test_the_point_is_the_average_that_was_asked_for(engine, method, batch_size,
         assert not np.allclose(trainer.point(), trainer.iterate(), rtol=1e-3)
 
 
-@pytest.mark.parametrize("method", [Safe(), Pegasos(), Guarded(), Blocks(blocks=2)])
+@pytest.mark.parametrize("method", [Safe(), Pegasos(), Guarded(), Blocks(blocks=2), Gram()])
 def test_what_a_trainer_kept_certifies_to_the_best_of_the_loop(engine, method, k):
     setting = Setting(engine, "hinge", k).place()
     with setting.data as data:
-        problem = setting.problem if data.problems_at_once >= k else setting.problem.only(0)
+        problem = setting.problem if data.problems_at_once() >= k else setting.problem.only(0)
         trainer = data.trainer(problem)
         trainer.start(Schedule(method, 4, beta_b=2.0, seed=2))
         options = FitOptions(tol=0.0, max_epochs=12.0, checkpoints=range(5, 100, 5))
@@ -1251,7 +1252,9 @@ def test_what_a_trainer_kept_certifies_to_the_best_of_the_loop(engine, method, k
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("method", [Pegasos(), Safe(), Guarded(), Aggressive(), Blocks(blocks=2)])
+@pytest.mark.parametrize(
+    "method", [Pegasos(), Safe(), Guarded(), Aggressive(), Blocks(blocks=2), Gram(batches=2)]
+)
 def test_the_same_seed_gives_the_same_bits(engine, method, jobs):
     X, y = toy("hinge")
     with place_on(engine, X, jobs, CUT_SMALL) as data:
@@ -1314,7 +1317,7 @@ def test_many_problems_are_as_many_single_fits(engine, kind, method):
     assert len(together) == 3
     for ours, alone in zip(together, single, strict=True):
         assert ours.lam == alone.lam
-        if engine in ON_THIS_HOST:
+        if engine in HOST_ENGINES:
             np.testing.assert_array_equal(ours.w, alone.w)
             np.testing.assert_array_equal(ours.alpha, alone.alpha)
             np.testing.assert_array_equal(ours.history.gap, alone.history.gap)

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from simulated import place_simulated
 from sklearn.exceptions import DataConversionWarning
 
 from batchsvm.core.certificate import certify_point
@@ -34,6 +33,7 @@ from batchsvm.methods import (
     Safe,
 )
 from helpers import FORMATS, LAM, toy
+from simulated import place_simulated
 
 N, D = 60, 6
 OFTEN = {"tol": 1e-6, "max_epochs": 4000}
@@ -464,4 +464,4 @@ def test_what_the_engine_does_not_offer_is_refused(form, k, changes, words):
 
 
 def test_one_problem_at_a_time_over_sparse_rows():
-    assert Both().gpu.problems_at_once == 1
+    assert Both().gpu.problems_at_once() == 1

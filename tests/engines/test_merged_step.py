@@ -12,13 +12,13 @@ import oracle
 from batchsvm.core.layout import Schedule
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import make_problem
-from batchsvm.engines import ENGINES, place_on
+from batchsvm.engines import place_on
 from batchsvm.losses import LOSSES
 from batchsvm.methods import Blocks
-from helpers import toy
+from helpers import HOST_ENGINES, toy
 
 LAM, BLOCKS, BATCH = 0.01, 3, 12
-WHERE = [(name, jobs) for name in ENGINES for jobs in ((1, 2) if name == "cpu" else (1,))]
+WHERE = [(name, jobs) for name in HOST_ENGINES for jobs in ((1, 2) if name == "cpu" else (1,))]
 
 
 def alike(loss_name, n=36):

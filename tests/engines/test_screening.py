@@ -10,7 +10,7 @@ import pytest
 import oracle
 from batchsvm.core.layout import Schedule
 from batchsvm.core.problem import make_problem
-from batchsvm.engines import ENGINES, place_on
+from batchsvm.engines import place_on
 from batchsvm.engines.screening import (
     FIRST_FULL_PASS,
     FIRST_SLACK,
@@ -27,7 +27,7 @@ from batchsvm.engines.screening import (
 )
 from batchsvm.losses import LOSSES
 from batchsvm.methods import Aggressive, Blocks, Guarded, Naive, Safe
-from helpers import LAM, toy
+from helpers import HOST_ENGINES, LAM, toy
 
 AT_ZERO = 1000.0  # N P(0)
 FIRST_LEVEL = FIRST_FULL_PASS * AT_ZERO
@@ -193,7 +193,7 @@ def test_a_full_pass_that_keeps_no_row_brings_all_back():
     assert keep.tolist() == [False, True, False, False, False, False]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", HOST_ENGINES)
 def test_a_trainer_reckons_with_n_times_the_loss_at_zero(engine):
     X, y = toy("huber")
     weight = np.linspace(0.5, 2.0, len(y))

@@ -12,11 +12,11 @@ import batchsvm
 from batchsvm.core.layout import Schedule
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
-from batchsvm.engines import ENGINES, place_on, visit_order
+from batchsvm.engines import place_on, visit_order
 from batchsvm.engines.sampling import draw_batch, make_sampler
 from batchsvm.losses import TINY
 from batchsvm.methods import Safe
-from helpers import LAM, one_problem, toy
+from helpers import HOST_ENGINES, LAM, one_problem, toy
 
 GROUPED = Tuning(min_grouped_bytes=0)  # however little data there is
 SHORT, LONG = 100.0, 1e6  # bytes a row: kept with neighbours, or long enough alone
@@ -149,7 +149,7 @@ def started(engine, X, y, loss_name="hinge"):
 NEVER = np.array([-np.inf])
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", HOST_ENGINES)
 def test_a_full_pass_brings_back_every_row_that_would_move(engine, loss_name):
     X, y = toy(loss_name)
     trainer = started(engine, X, y, loss_name)

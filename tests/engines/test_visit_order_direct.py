@@ -10,12 +10,12 @@ from batchsvm.core.layout import Schedule
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import make_problem
 from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
-from batchsvm.engines import ENGINES, place_on
+from batchsvm.engines import place_on
 from batchsvm.engines.trainer import sampler_for
 from batchsvm.engines.visit_order import UNSCREENED, Random, make_visit_order
 from batchsvm.losses import LOSSES
 from batchsvm.methods import Aggressive, Blocks, Guarded, Pegasos, Safe
-from helpers import LAM, toy
+from helpers import HOST_ENGINES, LAM, toy
 
 
 @Kernel
@@ -245,7 +245,7 @@ def test_only_screened_methods_have_a_visit_order():
         assert visits.min_rows == (0 if blocks > 1 else batch_size)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", HOST_ENGINES)
 def test_the_order_of_methods_that_leave_no_row_out_is_never_used(engine):
     before = [np.copy(array) for array in UNSCREENED[:6]]
     X, y = toy("hinge")

@@ -115,6 +115,7 @@ def test_certificates_of_classes_can_be_checked_by_anyone(loss, iris):
         assert again.relative_gap <= 1e-4
     worst = max(model.certificate_, key=lambda certificate: certificate.relative_gap)
     assert model.certificate_.gap == worst.gap
+    assert not hasattr(model.certificate_, "nonsense")
     assert model.certificate_.worst_label == model.certificate_.index(worst)
     assert "3 classes, the worst is" in str(model.certificate_)
     assert pickle.loads(pickle.dumps(model.certificate_)).worst == worst

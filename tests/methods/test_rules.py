@@ -14,6 +14,7 @@ from batchsvm.methods import (
     Aggressive,
     Blocks,
     DualMethod,
+    Gram,
     Guarded,
     Naive,
     Safe,
@@ -94,25 +95,26 @@ def test_theta_that_rounding_keeps_from_1_is_1():
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
-    [(Naive, 1.0), (Safe, 3.5), (Guarded, 1.0), (Aggressive, 3.5), (Blocks, 1.0)],
+    [(Naive, 1.0), (Safe, 3.5), (Guarded, 1.0), (Aggressive, 3.5), (Blocks, 1.0), (Gram, 1.0)],
 )
 def test_the_first_beta(kind, expected):
     assert kind().first_beta(3.5) == expected
 
 
 def test_every_dual_method_is_in_the_table_of_first_betas():
-    assert set(DUAL_METHODS) == {Naive, Safe, Guarded, Aggressive, Blocks}
+    assert set(DUAL_METHODS) == {Naive, Safe, Guarded, Aggressive, Blocks, Gram}
 
 
 @pytest.mark.parametrize("kind", DUAL_METHODS)
 @pytest.mark.parametrize("batch_size", [1, 2, 60])
 def test_who_may_leave_rows_out(kind, batch_size):
     """Only in permuted order, where no iterates are averaged, for batches of one, the guarded
-    rule and blocks."""
+    rule and blocks; never with Gram matrices, whose batches stay whole."""
     in_batches = kind in (Guarded, Blocks)
     for skips, averages, sampling in product((True, False), (True, False), SAMPLINGS):
         expected = (
-            skips and not averages and sampling == "permutation" and (batch_size == 1 or in_batches)
-        )
+            skips and not averages and sampling == "permutation" and kind is not Gram
+            and (batch_size == 1 or in_batches)
+        )  # fmt: skip
         method = kind(skips=skips, sampling=sampling)
         assert method.may_skip(batch_size, averages) is expected

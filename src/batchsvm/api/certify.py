@@ -35,6 +35,7 @@ def certify(
     bias: float | None = None,
     offset: Any = None,
     engine: str = "auto",
+    device: int | None = None,
 ) -> Certificate:
     """The certificate of any (w, alpha), from scratch, whoever computed them.
 
@@ -54,7 +55,7 @@ def certify(
         radius = checks.number("radius", radius, checks.POSITIVE, 0.0)
     if bias is not None:
         bias = checks.number("bias", bias, f"{checks.POSITIVE}, or None", 0.0)
-    with placed(X, engine, n_jobs, once=True) as data:
+    with placed(X, engine, n_jobs, once=True, device=checks.read_device(device)) as data:
         w = data_checks.read_vector("w", w, data.d + (bias is not None))
         alpha = data_checks.read_vector("alpha", alpha, data.n)
         if np.linalg.norm(w) > radius * (1 + 1e-9):
@@ -78,6 +79,7 @@ def proven(
     offset: Any = None,
     n_jobs: int | None = None,
     engine: str = "auto",
+    device: int | None = None,
 ) -> np.ndarray:
     """What is proven of each row in the optimum, though the optimum is not known.
 
@@ -112,7 +114,7 @@ def proven(
         )
     if bias is not None:
         bias = checks.number("bias", bias, f"{checks.POSITIVE}, or None", 0.0)
-    with placed(X, engine, n_jobs) as data:
+    with placed(X, engine, n_jobs, device=checks.read_device(device)) as data:
         W = data_checks.read_vector("solution.w", solution.w, data.d + (bias is not None))
         W = W[:, np.newaxis]
         alpha = data_checks.read_vector("solution.alpha", solution.alpha, data.n)

@@ -20,7 +20,7 @@ from batchsvm.core.spectral import (
     SpectralQuery,
     measure_sigma2,
 )
-from batchsvm.core.training import refuse_long_rows, sigma2_for
+from batchsvm.core.training import device_layout, refuse_long_rows, sigma2_for
 from batchsvm.engines import placed
 from batchsvm.losses import Loss
 
@@ -35,6 +35,7 @@ def sigma2(
     n_jobs: int | None = None,
     random_state: Any = 0,
     engine: str = "auto",
+    device: int | None = None,
 ) -> Sigma2:
     """An upper bound on sigma^2 = ||X||^2 / n, rows scaled to unit norm.
 
@@ -69,7 +70,7 @@ def sigma2(
     query = SpectralQuery(
         method, bool(normalize), None, int(sampled_rows), float(failure_probability), seed
     )
-    with placed(X, engine, n_jobs) as data:
+    with placed(X, engine, n_jobs, device=checks.read_device(device)) as data:
         targets = data.targets(np.ones(data.n, np.int8))
         facts = data.facts(make_problem(targets, checks.read_loss("hinge"), 1.0))  # X is finite
         if not normalize:
@@ -87,6 +88,7 @@ def plan(
     sigma2: float | None = None,
     n_jobs: int | None = None,
     engine: str = "auto",
+    device: int | None = None,
 ) -> Plan:
     """What batches can bring on this data: sigma^2, a table of batch sizes, a choice.
 
@@ -104,7 +106,7 @@ def plan(
     tol = checks.read_tol(tol)
     if sigma2 is not None:
         checks.number("sigma2", sigma2, "between 0 and 1, or None", 0.0, 1.0 + 1e-9)
-    with placed(X, engine, n_jobs) as data:
+    with placed(X, engine, n_jobs, device=checks.read_device(device)) as data:
         if y is None:
             if loss.task == "regression":
                 raise ValueError("y must be given for a regression loss, since P(0) depends on it")
@@ -112,4 +114,5 @@ def plan(
         targets, _ = read_one(data, y, loss)
         problem = make_problem(targets, loss, lam)
         found = sigma2_for(data, problem, SpectralQuery(), sigma2)
-        return make_plan(problem, data.facts(problem), data.d, tol, found)
+        layout = None if data.device_size is None else device_layout(data, problem)
+        return make_plan(problem, data.facts(problem), data.d, tol, found, layout)

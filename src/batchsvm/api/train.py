@@ -8,10 +8,9 @@ from typing import Any
 
 from batchsvm.core import checks
 from batchsvm.core.convergence_warning import warn_of_problems, warn_unless_converged
-from batchsvm.core.intercept import LinearStart
 from batchsvm.core.many import train_many
 from batchsvm.core.options import for_one, read_options
-from batchsvm.core.path import Path, train_path, warn_of_path
+from batchsvm.core.path import ALPHAS, Path, make_path, train_path, warn_of_path
 from batchsvm.core.problem import make_problem
 from batchsvm.core.progress import with_progress
 from batchsvm.core.reading import (
@@ -30,7 +29,9 @@ from batchsvm.losses import Loss
 from batchsvm.methods import Method, Pegasos
 
 
-def place(X: Any, engine: str = "auto", n_jobs: int | None = None) -> Dataset:
+def place(
+    X: Any, engine: str = "auto", n_jobs: int | None = None, *, device: int | None = None
+) -> Dataset:
     """Place X where an engine works on it, once, for any number of fits.
 
     What does not depend on y and lam is done once: checks, norms of rows, the cut among threads,
@@ -41,9 +42,13 @@ def place(X: Any, engine: str = "auto", n_jobs: int | None = None) -> Dataset:
     ----------
     X : array or CSR matrix of shape (n, d)
         float32 or float64, used in place: it must not change until the data set is closed.
-    engine : {"auto", "cpu", "reference"}
+    engine : {"auto", "cpu", "gpu", "reference"}
+        "auto" is "gpu" for arrays of a CUDA device (CuPy, torch, JAX), and "cpu" for all others;
+        "gpu" uploads what is on the host.
     n_jobs : int
         Threads for each fit; -1 means all cores, None one.
+    device : int, optional
+        The number of the CUDA device, where there are several.
 
     Returns
     -------
@@ -59,7 +64,7 @@ def place(X: Any, engine: str = "auto", n_jobs: int | None = None) -> Dataset:
     >>> max(gaps) <= 1e-3
     True
     """
-    return place_on(engine, X, checks.read_jobs(n_jobs))
+    return place_on(engine, X, checks.read_jobs(n_jobs), device=checks.read_device(device))
 
 
 def fit(
@@ -80,6 +85,8 @@ def fit(
     *,
     checkpoints: Any = "auto",
     engine: str = "auto",
+    device: int | None = None,
+    precision: str = "auto",
     bias: float | None = None,
     offset: Any = None,
     warn: bool = True,
@@ -104,7 +111,7 @@ def fit(
     lam : float
         Regularisation; scikit-learn's C is 1/(lam n), SGDClassifier's alpha is lam.
     method : str or method object
-        "pegasos", "naive", "safe", "guarded", "aggressive", "blocks", or e.g.
+        "pegasos", "naive", "safe", "guarded", "aggressive", "blocks", "gram", or e.g.
         `methods.Aggressive(gamma=0.9)`.  "auto" is SDCA: serial on one thread, guarded or
         blocks on several, aggressive for a batch size that was asked for.
     batch_size : int or "auto"
@@ -135,9 +142,14 @@ def fit(
         iterator is asked for the next one only after the last certificate.  "auto"
         lets the distances grow, so that certificates take little of a long run, and
         certifies at once when an estimate of the gap is within tol.
-    engine : {"auto", "cpu", "reference"}
-        Compiled code, or plain NumPy (slow; the oracle of the tests); "auto" is the engine where
-        X lies.  Placed data have theirs.
+    engine : {"auto", "cpu", "gpu", "reference"}
+        Compiled code, a CUDA device, or plain NumPy (slow; the oracle of the tests); "auto" is the
+        engine where X lies.  Placed data have theirs.
+    device : int, optional
+        The number of the CUDA device, where there are several.
+    precision : {"auto", "tf32", "float32", "float64"}
+        Of the products in the steps of `gram` on a device; "auto" begins with tf32, and raises it
+        where the gap does not fall any more.  Certificates are always in float64.
     bias : float, optional
         Add a column of this value to X without storing it; w gets one more entry, the
         last, and bias times it is an intercept, penalised like the rest of w.
@@ -162,20 +174,18 @@ def fit(
     """
     loss = checks.read_loss(loss)
     lam = checks.read_lam("lam", lam)
-    options = read_options(method, batch_size, tol, max_epochs, averaging, checkpoints)
+    options = read_options(method, batch_size, tol, max_epochs, averaging, checkpoints, precision)
     options = replace(options, callback=for_one(callback))
     seed = checks.read_seed(random_state)
     if bias is not None:
         bias = checks.number("bias", bias, f"{checks.POSITIVE}, or None", 0.0)
-    with placed(X, engine, n_jobs, once=True) as data:
+    with placed(X, engine, n_jobs, once=True, device=checks.read_device(device)) as data:
         chosen = options.method
         radius = float(chosen.radius) if isinstance(chosen, Pegasos) else inf
         targets, classes = read_one(data, y, loss, sample_weight, offset)
         problem = make_problem(targets, loss, lam, bias, radius=radius)
         alpha = read_initial(initial, problem.columns(data.d), data.n)
         [solution] = train(data, problem, options, Start(seed, alpha))
-        if data is not X:  # it is closed here, and the memory of an engine with it
-            solution = solution.fetched()
     solution = replace(solution, classes=classes)
     if warn:
         warn_unless_converged(solution, options.max_epochs)
@@ -202,6 +212,8 @@ def fit_many(
     callback: Any = None,
     checkpoints: Any = "auto",
     engine: str = "auto",
+    device: int | None = None,
+    precision: str = "auto",
     verbose: int = 0,
     warn: bool = True,
 ) -> Solutions:
@@ -251,13 +263,13 @@ def fit_many(
     """
     loss = checks.read_loss(loss)
     lams = checks.read_lams("lam", lam)
-    options = read_options(method, batch_size, tol, max_epochs, averaging, checkpoints)
+    options = read_options(method, batch_size, tol, max_epochs, averaging, checkpoints, precision)
     kind = read_intercept(intercept, scaling)
     seed = checks.read_seed(random_state)
     checks.read_verbose(verbose)
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be callable or None, not {callback!r}")
-    with placed(X, engine, n_jobs) as data:
+    with placed(X, engine, n_jobs, device=checks.read_device(device)) as data:
         problem, classes = read_many(data, targets, loss, lams, sample_weight)
         if isinstance(options.method, Pegasos):
             problem = replace(problem, radius=float(options.method.radius))
@@ -265,8 +277,6 @@ def fit_many(
         names = problem_names(classes, problem.k)
         with with_progress(names, options, callback, verbose > 0) as options:
             models = train_many(data, problem, options, kind, seed, starts)
-        if data is not X:
-            models = [model.fetched() for model in models]
     solutions = Solutions([labelled(model, classes) for model in models], classes)
     if warn:
         what = "classes" if classes is not None and problem.k > 1 else "problems"
@@ -293,6 +303,9 @@ def path(
     callback: Any = None,
     checkpoints: Any = "auto",
     engine: str = "auto",
+    device: int | None = None,
+    precision: str = "auto",
+    alphas: str = "auto",
     warn: bool = True,
 ) -> Path:
     """Train for every lam of `lams`, from the largest to the smallest, each from the last one.
@@ -301,18 +314,26 @@ def path(
 
     Parameters
     ----------
-    X, y, loss, sample_weight, method, batch_size, tol, averaging, checkpoints, n_jobs, \
-random_state, callback, engine
+    X, loss, method, batch_size, tol, averaging, checkpoints, n_jobs, random_state, engine
         As for `batchsvm.fit`.
+    y : array of shape (n,) or (n, K)
+        As the targets of `batchsvm.fit_many`: more than two classes are taken one against the
+        rest, and a column is a problem of its own.
     lams : array of positive numbers
+    sample_weight : array of shape (n,) or (n, K), optional
+    callback : callable, optional
+        As for `batchsvm.fit`; with more than one problem as for `batchsvm.fit_many`.
     intercept : {None, "penalised", "free"}
         No intercept, one that is penalised like the coefficients, or one that costs nothing.
     scaling : float
         The constant that a penalised intercept multiplies.
     max_epochs : float
         For each lam.
+    alphas : {"auto", "all", "last"}
+        Keep the dual points of every lam, or those of the smallest alone.  "auto" keeps all of
+        them, unless the engine keeps them on a device.
     warn : bool
-        Whether to warn of each point that stopped above tol.
+        Whether to warn of each lam that stopped above tol.
 
     Returns
     -------
@@ -331,17 +352,18 @@ random_state, callback, engine
     values = checks.read_lams("lams", lams)
     loss = checks.read_loss(loss)
     kind = read_intercept(intercept, scaling)
-    options = read_options(method, batch_size, tol, max_epochs, averaging, checkpoints)
-    options = replace(options, callback=for_one(callback))
+    options = read_options(method, batch_size, tol, max_epochs, averaging, checkpoints, precision)
+    alone = for_one(callback)
     seed = checks.read_seed(random_state)
-    with placed(X, engine, n_jobs) as data:
-        targets, classes = read_one(data, y, loss, sample_weight)
-        problem = make_problem(targets, loss, values[0])
+    checks.choice("alphas", alphas, ALPHAS)
+    with placed(X, engine, n_jobs, device=checks.read_device(device)) as data:
+        problem, classes = read_many(data, y, loss, values[:1], sample_weight, "y")
+        options = replace(options, callback=alone if problem.k == 1 else callback)
         if isinstance(options.method, Pegasos):
             problem = replace(problem, radius=float(options.method.radius))
-        found = train_path(data, problem, values, options, kind, LinearStart(seed))
-    models = tuple(labelled(model, classes) for model in found.models)
-    found = replace(found, models=models)
+        done, steps = train_path(data, problem, values, options, kind, seed, alphas)
+    steps = [[labelled(model, classes) for model in models] for models in steps]
+    found = make_path(done, steps, classes)
     if warn:
         warn_of_path(found, values.size, options.max_epochs)
     return found

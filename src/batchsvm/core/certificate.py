@@ -13,7 +13,7 @@ alpha of different points go together.  `docs/certificates.md` proves the bounds
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import inf, isfinite, sqrt
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,7 +23,7 @@ import numpy as np
 from batchsvm.core import rounding as bounds
 from batchsvm.core.problem import Facts, Problem
 from batchsvm.core.rounding import INFLATION, UNDERFLOW, UNIT
-from batchsvm.core.vectors import norm
+from batchsvm.core.vectors import column_norms
 
 if TYPE_CHECKING:
     from batchsvm.engines.protocol import Dataset, Dual
@@ -91,11 +91,19 @@ class Certificate:
             return self.bound / self.primal
         return 0.0 if self.gap <= self.rounding < inf else inf
 
+    def has_better_w(self, other: Certificate) -> bool:
+        """Whether a smaller P is proven of this w than of the other."""
+        return self.primal_above < other.primal_above
+
+    def has_better_alpha(self, other: Certificate) -> bool:
+        """Whether this alpha proves a larger lower bound on the optimum than the other."""
+        return self.dual_below > other.dual_below
+
     def joined(self, other: Certificate) -> Certificate:
         """Of the two w the better one, with the better alpha of the two: the certificate of that
         pair, since P(w) >= D(alpha) for any w and any alpha."""
-        primal = other if other.primal_above < self.primal_above else self
-        dual = other if other.dual_below > self.dual_below else self
+        primal = other if other.has_better_w(self) else self
+        dual = other if other.has_better_alpha(self) else self
         return Certificate(
             primal.primal, dual.dual, primal.primal_rounding, dual.dual_rounding,
             dual.support_vectors,
@@ -107,6 +115,11 @@ class Certificate:
             f" the optimum ({self.relative_gap:.3g} of the primal, rounding {self.rounding:.1g}),"
             f" {self.support_vectors} support vectors"
         )
+
+
+def allowed_bound(tol: float, primal: float, at_zero: float) -> float:
+    """The bound at which a problem is solved: tol P(w), or tol^2 P0 where that is more."""
+    return tol * max(primal, tol * at_zero)
 
 
 # What rows contribute to P, D and the bounds on their rounding: the lines of `Sums.values`.
@@ -162,28 +175,39 @@ def certify_point(
 
 def assemble(problem: Problem, sums: Sums, combination: np.ndarray) -> tuple[Certificate, ...]:
     """Certificates from the sums at (W, alpha) and from sum_i alpha_i s_i x_i, (p, K)."""
-    return tuple(_assemble_one(problem, k, sums, combination[:, k]) for k in range(problem.k))
+    return tuple(assemble_some(problem, sums, combination, range(problem.k)).values())
 
 
-def _assemble_one(problem: Problem, k: int, sums: Sums, v: np.ndarray) -> Certificate:
-    place = _Place(problem, k, sums.facts, v.size)
-    found = _certificate(place, sums.values[:, k].tolist(), float(sums.norms[k]), norm(v))
-    if not found.gap >= -found.rounding:
-        raise CertificateError(
-            f"dual {found.dual!r} is above primal {found.primal!r} by more than the rounding error"
-            f" {found.rounding:.3g}; the loss {problem.loss} or the point is not what it should be"
-        )
+def assemble_some(
+    problem: Problem, sums: Sums, combination: np.ndarray, which: Iterable[int]
+) -> dict[int, Certificate]:
+    """The certificates of some of the problems, by their numbers."""
+    # As Python's numbers, of which all are taken out at once.
+    values, norms = sums.values.T.tolist(), sums.norms.tolist()
+    norms_v, found = column_norms(combination).tolist(), {}
+    for k in which:
+        place = _Place(problem, k, sums.facts, len(combination))
+        found[k] = _certificate(place, values[k], norms[k], norms_v[k])
+        if not found[k].gap >= -found[k].rounding:
+            raise CertificateError(
+                f"dual {found[k].dual!r} is above primal {found[k].primal!r} by more than the"
+                f" rounding error {found[k].rounding:.3g}; the loss {problem.loss} or the point is"
+                " not what it should be"
+            )
     return found
 
 
-def certify_zero(problem: Problem, facts: Facts, k: int, columns: int) -> Certificate:
-    """The certificate of w = 0, alpha = 0, where no offset was rounded; it needs no pass over the
-    data."""
-    values = [0.0] * SUM_COUNT
-    values[LOSSES] = float(facts.losses_at_zero[k])
-    values[DUALS] = 0.0 - float(facts.total_weight[k]) * float(problem.loss.conjugate(0.0))
-    values[MAGNITUDE] = abs(values[DUALS])
-    return _certificate(_Place(problem, k, facts, columns), values, 0.0, 0.0)
+def certify_zero(problem: Problem, facts: Facts, columns: int) -> dict[int, Certificate]:
+    """The certificates of w = 0, alpha = 0, where no offset was rounded; they need no pass over
+    the data."""
+    conjugate, found = float(problem.loss.conjugate(0.0)), {}
+    for k in range(problem.k):
+        values = [0.0] * SUM_COUNT
+        values[LOSSES] = float(facts.losses_at_zero[k])
+        values[DUALS] = 0.0 - float(facts.total_weight[k]) * conjugate
+        values[MAGNITUDE] = abs(values[DUALS])
+        found[k] = _certificate(_Place(problem, k, facts, columns), values, 0.0, 0.0)
+    return found
 
 
 class _Place(NamedTuple):

@@ -220,6 +220,14 @@ def read_averaging(averaging: str | None, method: Method | None) -> str | None:
     return averaging
 
 
+def read_device(device: Any) -> int | None:
+    """The number of a CUDA device, or None."""
+    if device is None:
+        return None
+    words = "the number of a CUDA device, from 0 on, or None"
+    return whole("device", device, 0, 1023, words)
+
+
 def read_jobs(n_jobs: int | None) -> int:
     """How many threads: -1 and None mean all cores and one, as in scikit-learn."""
     words = "a positive integer, or -1 for all cores"

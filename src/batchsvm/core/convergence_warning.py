@@ -30,12 +30,25 @@ def warn_of_problems(
     go_on: str = GO_ON,
     what: str = "classes",
 ) -> None:
-    """One warning for all problems that stopped above tol, in the words of the worst."""
+    """One warning for all problems that stopped above tol."""
+    sentence = problems_sentence(solutions, names, max_epochs, go_on, what)
+    if sentence is not None:
+        warn_of_convergence(sentence)
+
+
+def problems_sentence(
+    solutions: Sequence[Solution],
+    names: Sequence[str],
+    max_epochs: float,
+    go_on: str = GO_ON,
+    what: str = "classes",
+) -> str | None:
+    """How many problems stopped above tol, in the words of the worst; None if none did."""
     stopped = [
         k for k, solution in enumerate(solutions) if convergence_problem(solution, max_epochs)
     ]
     if not stopped:
-        return
+        return None
     worst = max(stopped, key=lambda k: solutions[k].certificate.relative_gap)
     sentence = convergence_problem(solutions[worst], max_epochs, go_on)
     if len(solutions) > 1:
@@ -43,7 +56,7 @@ def warn_of_problems(
             f"{len(stopped)} of {len(solutions)} {what} stopped early. The worst is"
             f" {names[worst]}, where {sentence}"
         )
-    warn_of_convergence(str(sentence))
+    return sentence
 
 
 def warn_of_convergence(sentence: str) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse
 
 from batchsvm.core import checks
+from batchsvm.core.arrays import dtype_name, is_device_array, to_host
 from batchsvm.core.warning import warn_user
 from batchsvm.files.sparse import BrokenMatrixError, check_parts, check_sparse
 from batchsvm.losses import Loss
@@ -22,7 +23,7 @@ LARGEST_SAFE_TARGET = 1e150  # below it, no loss at w = 0 overflows, nor does th
 
 def as_matrix(X: Any) -> Any:
     """X as a two-dimensional array or a CSR matrix, of float32 or float64, in place wherever that
-    can be.
+    can be: NumPy arrays, and those of other libraries in host memory.
 
     Of CSR, the lengths of the parts are checked, and the indices are left to the engine, which
     passes over them anyway; whatever is converted is checked before.
@@ -30,19 +31,28 @@ def as_matrix(X: Any) -> Any:
     refuse_masked("X", X)
     if scipy.sparse.issparse(X):
         return _as_csr(X)
-    converted = not hasattr(X, "dtype")  # a list has no format to complain about
+    refuse_device_array(X)
+    given = dtype_name(X) if hasattr(X, "dtype") else None  # a list has no format to complain about
     try:
-        values = np.asarray(X)
+        values = np.asarray(to_host(X))
     except ValueError as error:
         raise ValueError(f"X must be a two-dimensional array or sparse matrix: {error}") from None
-    if values.dtype not in (np.float32, np.float64):
-        given, values = values.dtype, _as_float64("X", "must hold real numbers", values)
-        if not converted:
-            tell_conversion("X", given, values.dtype)
+    if values.dtype == np.float16:
+        values = values.astype(np.float32)
+    elif values.dtype not in (np.float32, np.float64):
+        values = _as_float64("X", "must hold real numbers", values)
+    if given is not None and given != values.dtype.name:
+        tell_conversion("X", given, values.dtype)
     if values.ndim != 2:
         raise ValueError(f"X must have two dimensions, not shape {values.shape}")
     _refuse_empty(values.shape)
     return values
+
+
+def refuse_device_array(X: Any) -> None:
+    """Refuse an array on a GPU, for the engines whose data are in host memory."""
+    if is_device_array(X):
+        raise ValueError('X is on a GPU: use engine="gpu" or copy it to the host')
 
 
 def refuse_masked(parameter: str, value: Any) -> None:
@@ -132,6 +142,10 @@ def read_targets(
     y: Any, n: int, loss: Loss, over_blocks: OverBlocks | None = None
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """y as float64, or for classification as -1 and +1 (int8), and the two classes."""
+    if loss.task == "classification" and is_device_array(y) and tuple(y.shape) == (n,):
+        found = _two_numbers_on_device(y)
+        if found is not None:
+            return found
     y = as_labels("y", y)
     if y.shape != (n,):
         raise ValueError(f"y must have shape ({n},), one entry per row of X, not {y.shape}")
@@ -149,6 +163,18 @@ def read_targets(
     return y, None
 
 
+def _two_numbers_on_device(y: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """Labels of a device that are two numbers: compared there, one byte per row comes here.  None
+    for all else, which is read on the host."""
+    low, high = y.min(), y.max()
+    upper = y == high
+    ends = np.array([float(low), float(high)])
+    if ends[0] == ends[1] or not np.isfinite(ends).all() or not bool((upper | (y == low)).all()):
+        return None
+    signs = 2 * to_host(upper).view(np.int8) - 1
+    return signs, ends.astype(to_host(y[:1]).dtype)
+
+
 def refuse_infinite_loss(losses_at_zero: float) -> None:
     """Refuse targets whose losses at w = 0 add up to infinity: nothing could be certified."""
     if not np.isfinite(losses_at_zero):
@@ -159,7 +185,8 @@ def refuse_infinite_loss(losses_at_zero: float) -> None:
 
 
 def as_labels(parameter: str, y: Any) -> np.ndarray:
-    """Labels or targets as an array; refused if they are masked, complex, or of mixed kinds.
+    """Labels or targets as a NumPy array, brought from a device if they are on one; refused if
+    they are masked, complex, or of mixed kinds.
 
     NumPy would turn a list of numbers and words into words alone, without a word.
     """
@@ -167,7 +194,7 @@ def as_labels(parameter: str, y: Any) -> np.ndarray:
     if isinstance(y, list | tuple):
         _refuse_mixture(parameter, y)
     try:
-        array = np.asarray(y)
+        array = np.asarray(to_host(y))
     except ValueError as error:
         raise ValueError(f"{parameter} must be an array of labels or numbers: {error}") from None
     if array.dtype.kind == "c":
@@ -264,11 +291,11 @@ def read_weights(sample_weight: Any, n: int, k: int = 1) -> np.ndarray | None:
 
 
 def _as_floats(parameter: str, value: Any) -> np.ndarray:
-    """The array as it is if it is of float64."""
+    """The array as it is if it is one of float64 in host memory."""
     refuse_masked(parameter, value)
     demand = "must be an array of numbers"
     try:
-        values = np.asarray(value)
+        values = np.asarray(to_host(value))
     except ValueError as error:
         raise ValueError(f"{parameter} {demand}: {error}") from None
     return _as_float64(parameter, demand, values)

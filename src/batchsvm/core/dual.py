@@ -25,6 +25,21 @@ class HostDual:
         return HostDual(self.alpha[:, k : k + 1])
 
 
+@dataclass(frozen=True, eq=False)
+class DroppedDual:
+    """A dual point that was not kept."""
+
+    lam: float
+
+    def fetch(self) -> np.ndarray:
+        raise ValueError(
+            f"alpha of lam = {self.lam:g} was not kept: pass alphas='all' to batchsvm.path"
+        )
+
+    def only(self, k: int) -> DroppedDual:
+        return self
+
+
 def dual_of(alpha: np.ndarray) -> HostDual:
     """The dual point of one problem, from alpha of shape (n,)."""
     return HostDual(alpha[:, np.newaxis])

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from batchsvm.core.best_constant import best_constant, constant_value
-from batchsvm.core.certificate import Certificate, certify_point
+from batchsvm.core.certificate import Certificate, allowed_bound, certify_point
 from batchsvm.core.options import FitOptions
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import Problem
@@ -132,8 +132,7 @@ class _FreeIntercept:
     @property
     def goal(self) -> float:
         """The bound at which the problem is solved."""
-        tol = self.options.tol
-        return tol * max(self.primal, tol * self.at_zero)
+        return allowed_bound(self.options.tol, self.primal, self.at_zero)
 
     @property
     def primal(self) -> float:
@@ -239,9 +238,9 @@ class _FreeIntercept:
             self.best = LinearModel(w, b, joint)
             return
         before = self.best.solution.certificate
-        if seen.primal_above >= before.primal_above:
+        if not seen.has_better_w(before):
             w, b = self.best.coef, self.best.intercept
-        if seen.dual_below <= before.dual_below:
+        if not seen.has_better_alpha(before):
             dual = self.best.solution.dual
         joint = replace(solution, w=w, dual=dual, certificate=before.joined(seen))
         self.best = LinearModel(w, b, joint)

@@ -67,6 +67,8 @@ class Schedule:
         Batches per iteration; more than one for `Gram` alone.
     precision : {"auto", "tf32", "float32", "float64"}
         Of the products in the steps, on an engine that offers a choice.
+    keeps_gram : bool
+        Whether Gram matrices are computed once per fit, or in each round, on such an engine.
     """
 
     method: Method
@@ -78,6 +80,7 @@ class Schedule:
     seed: int = 0
     batches: int = 1
     precision: str = "auto"
+    keeps_gram: bool = True
 
 
 class Layout(NamedTuple):
@@ -88,6 +91,7 @@ class Layout(NamedTuple):
     workers: int
     reason: str
     batches: int = 1
+    keeps_gram: bool = True
 
 
 def lay_out_as_asked(work: Workload, method: Method | None, batch_size: int | str) -> Layout:

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from batchsvm.core.best_constant import primal_at_zero
-from batchsvm.core.certificate import Certificate, assemble, certify_point, certify_zero
+from batchsvm.core.certificate import (
+    Certificate,
+    allowed_bound,
+    assemble_some,
+    certify_point,
+    certify_zero,
+)
 from batchsvm.core.options import FitOptions
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import Problem
@@ -126,8 +132,7 @@ class Loop:
             self._full_pass(self._open(), may_certify=[])
         else:
             zero = np.zeros((self.problem.columns(self.data.d), self.problem.k))
-            for k in range(self.problem.k):
-                self._record(k, certify_zero(self.problem, trainer.facts, k, len(zero)), zero)
+            self._record(certify_zero(self.problem, trainer.facts, len(zero)), zero)
         ours = checkpoints(iterations, n / b, options.averaging == "tail")
         asked = None if options.checkpoints is None else iter(options.checkpoints)
         hopes = [1.0] * self.problem.k  # how much below its goal an estimate has to be
@@ -145,8 +150,9 @@ class Loop:
                     return
                 at_stop = [k for k in running if self._iterations[k] >= until]
                 self._full_pass(at_stop, may_certify=running if is_ours else [])
+                estimates = progress.estimates.tolist()
                 for k in running if is_ours else ():
-                    if progress.estimates[k] <= hopes[k] * self._goal(k):  # too hopeful
+                    if estimates[k] <= hopes[k] * self._goal(k):  # too hopeful
                         hopes[k] /= 2
             if not self._open():
                 return
@@ -176,22 +182,23 @@ class Loop:
                 values=np.where(better, at_recent.values, sums.values),
                 norms=np.where(better, at_recent.norms, sums.norms),
             )
-        certificates = assemble(problem, sums, trainer.combination())
+        certificates = assemble_some(problem, sums, trainer.combination(), which)
         self._certify_seconds += perf_counter() - began
-        for k in which:
-            self._record(k, certificates[k], W)
+        self._record(certificates, W)
 
-    def _record(self, k: int, certificate: Certificate, W: np.ndarray) -> None:
-        """Note a certified point of problem k, and stop there if there is a reason."""
-        self._keep(k, certificate, W)
-        asked = False
-        if self.options.callback is not None:
-            iteration, epoch, seconds = self._records[k][-1][:3]
-            seen = _read_only(W[:, k]), _read_only(self.trainer.iterate()[:, k])
-            asked = self.options.callback(
-                k, Checkpoint(int(iteration), epoch, seconds, certificate, *seen)
-            )
-        self.statuses[k] = self._why_stop(k, certificate, asked)
+    def _record(self, certificates: dict[int, Certificate], W: np.ndarray) -> None:
+        """Note certified points, and stop those problems for which there is a reason."""
+        self._keep(certificates, W)
+        callback = self.options.callback
+        iterates = None if callback is None else self.trainer.iterate()
+        for k, certificate in certificates.items():
+            asked = False
+            if callback is not None and iterates is not None:
+                iteration, epoch, seconds = self._records[k][-1][:3]
+                seen = _read_only(W[:, k]), _read_only(iterates[:, k])
+                place = int(iteration), epoch, seconds
+                asked = callback(k, Checkpoint(*place, certificate, *seen))
+            self.statuses[k] = self._why_stop(k, certificate, asked)
 
     def _goal(self, k: int) -> float:
         """The bound at which problem k is solved, by the smallest P so far."""
@@ -203,7 +210,7 @@ class Loop:
             found = primal_at_zero(self.data, self.problem.only(k), has_intercept=True)
             self._at_zero[k] = min(self._at_zero[k], found)
             self._has_best_constant[k] = True
-        return tol * max(primal, tol * self._at_zero[k])
+        return allowed_bound(tol, primal, self._at_zero[k])
 
     def _why_stop(self, k: int, certificate: Certificate, asked: bool) -> Status | None:
         best = self.best[k]
@@ -216,25 +223,30 @@ class Loop:
             return Status.PRECISION
         return Status.STOPPED if asked else None
 
-    def _keep(self, k: int, certificate: Certificate, W: np.ndarray) -> None:
-        """Note a certified point, and keep its w and its alpha each if it is the best one."""
-        before = self.best[k]
-        best = certificate if before is None else before.joined(certificate)
-        which = np.zeros(self.problem.k, np.bool_)
-        which[k] = True
-        if before is None or certificate.primal_above < before.primal_above:
-            self.trainer.keep_primal(W, which)
-        if before is None or certificate.dual_below > before.dual_below:
-            self.trainer.keep_dual(which)
-        self.best[k] = best
-        iteration = self._iterations[k]
-        self._records[k].append(
-            (
-                iteration, iteration * self.rows_per_iteration / self.trainer.facts.rows,
-                self._seconds, self._certify_seconds, certificate.primal, certificate.dual,
-                best.gap, float(self.trainer.beta[k]), int(self.trainer.refused[k]),
-            )
-        )  # fmt: skip
+    def _keep(self, certificates: dict[int, Certificate], W: np.ndarray) -> None:
+        """Note certified points, and keep the w and the alpha of each where it is the best one: a
+        trainer of many problems is called once for all of them."""
+        better_w, better_alpha = np.zeros((2, self.problem.k), np.bool_)
+        for k, certificate in certificates.items():
+            before = self.best[k]
+            better_w[k] = before is None or certificate.has_better_w(before)
+            better_alpha[k] = before is None or certificate.has_better_alpha(before)
+        if better_w.any():
+            self.trainer.keep_primal(W, better_w)
+        if better_alpha.any():
+            self.trainer.keep_dual(better_alpha)
+        beta, refused = self.trainer.beta.tolist(), self.trainer.refused.tolist()
+        for k, certificate in certificates.items():
+            before, iteration = self.best[k], self._iterations[k]
+            best = certificate if before is None else before.joined(certificate)
+            self.best[k] = best
+            self._records[k].append(
+                (
+                    iteration, iteration * self.rows_per_iteration / self.trainer.facts.rows,
+                    self._seconds, self._certify_seconds, certificate.primal, certificate.dual,
+                    best.gap, beta[k], refused[k],
+                )
+            )  # fmt: skip
 
     def _certify_what_is_there(self, stop: StopFlag) -> None:
         """After Ctrl-C, the better of where training stands and of the best point so far; as it
@@ -246,10 +258,9 @@ class Loop:
             self.best[k] = best[k]
         if not (trainer.survives_exceptions or stop.is_set):
             return
-        certificates = assemble(problem, trainer.sums(here), trainer.combination())
-        for k in running:
-            if best[k].joined(certificates[k]) != best[k]:
-                self._keep(k, certificates[k], here)
+        certificates = assemble_some(problem, trainer.sums(here), trainer.combination(), running)
+        better = {k: c for k, c in certificates.items() if best[k].joined(c) != best[k]}
+        self._keep(better, here)
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -41,8 +41,9 @@ def train_many(
         replace(initial[k] if initial else LinearStart(), seed=(seed + k) % 2**64, data_seed=seed)
         for k in range(problem.k)
     ]
-    if data.problems_at_once >= problem.k > 1 and intercept.kind != "free":
-        together = _train_together(data, problem, options, intercept, starts)
+    at_once = data.problems_at_once(options.method)
+    if problem.k > 1 and at_once > 1 and intercept.kind != "free":
+        together = _train_in_groups(data, problem, options, intercept, starts)
         for k, model in enumerate(together):
             done(k, model)
         return together
@@ -70,6 +71,39 @@ def train_many(
     return [model for model in models if model is not None]
 
 
+def _train_in_groups(
+    data: Dataset,
+    problem: Problem,
+    options: FitOptions,
+    intercept: Intercept,
+    starts: Sequence[LinearStart],
+) -> list[LinearModel]:
+    """As many problems in one trainer as the engine takes, one group after another."""
+    size = int(min(problem.k, data.problems_at_once(options.method)))
+    models: list[LinearModel] = []
+    for first in range(0, problem.k, size):
+        which = range(first, min(first + size, problem.k))
+        group = problem if size == problem.k else problem.some(which)
+        own = replace(options, callback=_callback_from(options, first))
+        models += _train_together(data, group, own, intercept, [starts[k] for k in which])
+        if any(model.solution.status is Status.INTERRUPTED for model in models):
+            break
+    if len(models) < problem.k:
+        raise KeyboardInterrupt(
+            f"{problem.k - len(models)} of {problem.k} fits had not begun, so that nothing was"
+            " fitted"
+        )
+    return models
+
+
+def _callback_from(options: FitOptions, first: int) -> Any:
+    """The callback of a group of problems that begins with this one."""
+    callback = options.callback
+    if callback is None or first == 0:
+        return callback
+    return lambda k, seen: callback(first + k, seen)
+
+
 def _train_together(
     data: Dataset,
     problem: Problem,
@@ -78,7 +112,8 @@ def _train_together(
     starts: Sequence[LinearStart],
 ) -> list[LinearModel]:
     biased = intercept.penalise(problem)
-    begin = Start(starts[0].seed, _joined(data, [start.point for start in starts]))
+    points = _joined(data, [start.point for start in starts])
+    begin = Start(starts[0].seed, points, starts[0].data_seed)
     solutions = train(data, biased, options, begin)
     return [intercept.model_of(solution) for solution in solutions]
 

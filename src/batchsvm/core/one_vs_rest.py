@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from batchsvm.core.arrays import like, namespace_of, to_host
+
 if TYPE_CHECKING:
     from batchsvm.engines.protocol import Dataset, Targets
 
@@ -81,14 +83,43 @@ def two_numbers(y: np.ndarray) -> Classes | None:
     return None
 
 
+def whole_numbers(y: np.ndarray) -> Classes | None:
+    """The classes of a y of whole numbers that lie close together, else None: they are counted,
+    which takes a tenth of the time of sorting a million labels."""
+    if y.dtype.kind not in "iu" or not y.size:
+        return None
+    low, high = int(y.min()), int(y.max())
+    if high - low >= max(1024, y.size):
+        return None
+    near = y.astype(np.intp) - low
+    is_there = np.bincount(near) > 0
+    return Classes(
+        (np.flatnonzero(is_there) + low).astype(y.dtype), (np.cumsum(is_there) - 1)[near]
+    )
+
+
 def find_classes(y: np.ndarray) -> Classes:
     """The classes of y."""
-    return two_numbers(y) or Classes(*np.unique(y, return_inverse=True))
+    return two_numbers(y) or whole_numbers(y) or Classes(*np.unique(y, return_inverse=True))
 
 
-def choose(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """The label that scores stand for: of shape (n,) for up to two classes, else (n, K)."""
+def choose(labels: np.ndarray, scores: Any) -> Any:
+    """The label that scores stand for: of shape (n,) for up to two classes, else (n, K).
+
+    Scores of another library give labels of this library, unless labels are words.
+    """
+    if namespace_of(scores) is not None:
+        return _choose_on_device(labels, scores)
     if labels.size == 1:
         return np.full(scores.shape[0], labels[0])
     codes = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(np.intp)
     return labels[codes]
+
+
+def _choose_on_device(labels: np.ndarray, scores: Any) -> Any:
+    if labels.size == 1 or labels.dtype.kind not in "biuf":
+        return like(choose(labels, to_host(scores)), scores)
+    xp, table = namespace_of(scores), like(labels, scores)
+    if scores.ndim == 2:
+        return table[xp.argmax(scores, axis=1)]
+    return xp.where(scores > 0, table[1], table[0])

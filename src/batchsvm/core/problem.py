@@ -19,7 +19,6 @@ in D becomes the conjugate of lam/2 ||.||^2 on that ball.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -77,11 +76,12 @@ class Problem:
             return self
         return self._part(self.targets if self.targets.k == 1 else self.targets.only(k), [k])
 
-    def some(self, which: Sequence[int]) -> Problem:
+    def some(self, which: Any) -> Problem:
         """Some of the problems, in this order."""
         return self._part(self.targets if self.targets.k == 1 else self.targets.some(which), which)
 
-    def _part(self, targets: Targets, which: Sequence[int]) -> Problem:
+    def _part(self, targets: Targets, which: Any) -> Problem:
+        which = np.asarray(which)
         bias = None if self.bias is None else self.bias[which]
         return replace(
             self, targets=targets, lam=self.lam[which], bias=bias, offset=self.offset[which]

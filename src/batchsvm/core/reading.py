@@ -35,13 +35,19 @@ def read_one(
 
 
 def read_many(
-    data: Dataset, targets: Any, loss: Loss, lams: np.ndarray, sample_weight: Any
+    data: Dataset,
+    targets: Any,
+    loss: Loss,
+    lams: np.ndarray,
+    sample_weight: Any,
+    name: str = "targets",
 ) -> tuple[Problem, np.ndarray | None]:
-    """The problems of `fit_many`, and the classes if they are one against the rest."""
-    y, classes = data_checks.as_labels("targets", targets), None
+    """The problems of `fit_many` and `path`, and the classes if they are one against the rest;
+    errors call the targets by this name."""
+    y, classes = data_checks.as_labels(name, targets), None
     if y.ndim not in (1, 2) or y.shape[0] != data.n or 0 in y.shape:
         raise ValueError(
-            f"targets must have shape ({data.n},) or ({data.n}, K), a row per row of X, not"
+            f"{name} must have shape ({data.n},) or ({data.n}, K), a row per row of X, not"
             f" {y.shape}"
         )
     if y.ndim == 2:

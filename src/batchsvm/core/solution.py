@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from batchsvm.core.certificate import Certificate
-from batchsvm.core.dual import dual_of
+from batchsvm.core.dual import DroppedDual, dual_of
 from batchsvm.core.planning import Plan
 from batchsvm.losses import Loss
 from batchsvm.methods import DualMethod, Method
@@ -126,7 +126,8 @@ class Solution:
 
     def fetched(self) -> Solution:
         """The solution with its dual point on this host, to outlive the engine's memory."""
-        return replace(self, dual=dual_of(self.alpha))
+        kept = isinstance(self.dual, DroppedDual)
+        return replace(self, dual=self.dual if kept else dual_of(self.alpha))
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled or copied: no memory of an engine."""
@@ -180,6 +181,11 @@ class LinearModel:
         """The model with its dual point on this host."""
         return replace(self, solution=self.solution.fetched())
 
+    def without_alpha(self) -> LinearModel:
+        """The model without its dual point, whose memory is given back."""
+        dual = DroppedDual(self.solution.lam)
+        return replace(self, solution=replace(self.solution, dual=dual))
+
 
 class Solutions(Sequence[Solution]):
     """The solutions of many problems over the same rows, in their order.
@@ -214,12 +220,17 @@ class Solutions(Sequence[Solution]):
         return len(self.models)
 
     @property
+    def worst_solution(self) -> Solution:
+        """The one with the largest relative gap."""
+        return max(self, key=lambda solution: solution.certificate.relative_gap)
+
+    @property
     def certificates(self) -> tuple[Certificate, ...]:
         return tuple(solution.certificate for solution in self)
 
     @property
     def worst(self) -> Certificate:
-        return max(self.certificates, key=lambda certificate: certificate.relative_gap)
+        return self.worst_solution.certificate
 
     @property
     def names(self) -> list[str]:

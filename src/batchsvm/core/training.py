@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from batchsvm.core import checks, data_checks
+from batchsvm.core.device_layout import DeviceWork, lay_out_on_device
 from batchsvm.core.dual import host_alpha
 from batchsvm.core.layout import (
+    Layout,
     Schedule,
     Workload,
     keeps_recent_mean,
@@ -56,14 +58,14 @@ def train(
     data_checks.refuse_infinite_loss(float(trainer.facts.losses_at_zero.max()))
     dual = _starting_point(data, problem, trainer.facts, start.alpha)
     work = workload_of(data, problem)
-    method, plan = _settle(
+    layout, plan = _settle(
         data,
         problem,
         trainer.facts,
         options,
         start.seed if start.data_seed is None else start.data_seed,
     )
-    trainer.start(_schedule(work, method, plan, options, start.seed), dual)
+    trainer.start(_schedule(work, layout, plan, options, start.seed), dual)
     loop = Loop(data, problem, trainer, min(plan.batch_size * plan.batches, plan.n), options)
     loop.train(dual is not None, stop or StopFlag())
     W, best = trainer.best()
@@ -76,8 +78,8 @@ def train(
         solutions.append(
             Solution(
                 W[:, k], best.only(k), certificate, loop.history(k), status,
-                plan if k == 0 else replace(plan, lam=lam), None, problem.loss, lam, method,
-                plan.batch_size,
+                plan if k == 0 else replace(plan, lam=lam), None, problem.loss, lam,
+                layout.method, plan.batch_size,
             )
         )  # fmt: skip
     return solutions
@@ -98,8 +100,9 @@ def _starting_point(
 
 
 def _schedule(
-    work: Workload, method: Method, plan: Plan, options: FitOptions, seed: int
+    work: Workload, layout: Layout, plan: Plan, options: FitOptions, seed: int
 ) -> Schedule:
+    method = layout.method
     open_choice = options.method is None and options.batch_size == "auto"
     b = plan.batch_size
     return Schedule(
@@ -112,6 +115,7 @@ def _schedule(
         recent_mean=open_choice and keeps_recent_mean(work, b, method),
         seed=seed,
         precision=options.precision,
+        keeps_gram=layout.keeps_gram,
     )
 
 
@@ -127,16 +131,17 @@ def sigma2_for(
 
 def _settle(
     data: Dataset, problem: Problem, facts: Facts, options: FitOptions, seed: int
-) -> tuple[Method, Plan]:
+) -> tuple[Layout, Plan]:
     """Put a method and a batch size in the place of "auto"."""
     work, tol = workload_of(data, problem), options.tol
     quick = SpectralQuery("estimate", seed=seed)
-    if options.method is None and options.batch_size == "auto":
+    chosen = options.method is None and options.batch_size == "auto"
+    if chosen and data.device_size is None:
         found = sigma2_for(data, problem, quick, None)
         lam_n = float(problem.lam[0]) * float(facts.total_weight[0])
         layout = lay_out(work, options.averaging is not None, found, lam_n)
-        return layout.method, make_plan(problem, facts, work.columns, tol, found, layout)
-    layout = lay_out_as_asked(work, options.method, options.batch_size)
+        return layout, make_plan(problem, facts, work.columns, tol, found, layout)
+    layout = _lay_out_as_asked(data, problem, options)
     method = layout.method
     serial = layout.batch_size == 1
     known = method.sigma2
@@ -145,7 +150,7 @@ def _settle(
         if known is None and not serial:  # the paper's own sigma^2, of the rows as they are
             known = sigma2_for(data, problem, SpectralQuery(normalize=False, seed=seed), None)
     # On one thread, guarded, in blocks and with Gram matrices nothing but the plan needs sigma^2.
-    careless = serial or isinstance(method, Guarded | Blocks | Gram)
+    careless = serial or chosen or isinstance(method, Guarded | Blocks | Gram)
     found = sigma2_for(data, problem, quick if careless else SpectralQuery(seed=seed), known)
     plan = make_plan(problem, facts, work.columns, tol, found, layout)
     if isinstance(method, DualMethod) and method.sampling == "replacement" and plan.batch_size > 1:
@@ -153,7 +158,24 @@ def _settle(
             'sampling must be "permutation" or "subsets" for a dual method with batch_size > 1,'
             f' not "replacement": a row twice in a batch of {plan.batch_size} can leave its box'
         )
-    return method, plan
+    return layout, plan
+
+
+def _lay_out_as_asked(data: Dataset, problem: Problem, options: FitOptions) -> Layout:
+    if data.device_size is not None:
+        asked = None if options.batch_size == "auto" else int(options.batch_size)
+        return device_layout(data, problem, options.method, asked)
+    return lay_out_as_asked(workload_of(data, problem), options.method, options.batch_size)
+
+
+def device_layout(
+    data: Dataset, problem: Problem, method: Method | None = None, batch_size: int | None = None
+) -> Layout:
+    """The layout on the device where the rows are."""
+    assert data.device_size is not None
+    columns = problem.columns(data.d)
+    work = DeviceWork(data.n, columns, data.nonzeros, problem.k, data.device_size)
+    return lay_out_on_device(work, method, batch_size)
 
 
 def refuse_long_rows(facts: Facts, remedy: str) -> None:

@@ -23,6 +23,16 @@ def _chunk_products(u, v, out):
         out[k] = total
 
 
+@Kernel
+def _chunk_squares(V, out):
+    for c in range(out.shape[1]):
+        for k in range(out.shape[0]):
+            total = 0.0
+            for j in range(c * CHUNK, min((c + 1) * CHUNK, V.shape[0])):
+                total += V[j, k] * V[j, k]
+            out[k, c] = total
+
+
 def inner(u: np.ndarray, v: np.ndarray) -> float:
     """<u, v>."""
     sums = np.empty(-(-u.size // CHUNK))
@@ -33,3 +43,10 @@ def inner(u: np.ndarray, v: np.ndarray) -> float:
 def norm(v: np.ndarray) -> float:
     """||v||."""
     return sqrt(inner(v, v))
+
+
+def column_norms(V: np.ndarray) -> np.ndarray:
+    """||v|| of each column, to the same bits as `norm` computes it."""
+    sums = np.empty((V.shape[1], -(-V.shape[0] // CHUNK)))
+    _chunk_squares(V, sums)
+    return np.sqrt(sums.sum(axis=1))  # pairwise: the terms of a column are next to each other

@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, Self
 
 import numpy as np
 
 from batchsvm.core.certificate import Sums
 from batchsvm.core.dual import HostDual
-from batchsvm.core.problem import Facts, Problem, in_box, join_facts, relative
+from batchsvm.core.problem import Facts, Problem, join_facts, relative
 from batchsvm.core.proven import settled
 from batchsvm.core.rounding import INFLATION, least_length
-from batchsvm.core.tuning import Tuning
 from batchsvm.core.vectors import norm
-from batchsvm.engines.balance import balanced
+from batchsvm.engines.base_dataset import BaseDataset, targets_of
 from batchsvm.engines.host_problem import AlphaOf, HostProblem
-from batchsvm.engines.protocol import ConstantSums, Dual
-from batchsvm.engines.targets import HostTargets, make_targets
+from batchsvm.engines.protocol import Dual
 
 
-class HostDataset(ABC):
+class HostDataset(BaseDataset, ABC):
     """A `Dataset` (see `engines/protocol.py`) whose rows are on this host."""
 
-    engine: str
-    deterministic = True
-    n: int
-    d: int
-    nonzeros: int
-    jobs: int
-    sliceable: bool
-    tuning: Tuning
-    memo: dict[Any, Any]
-    _is_open = True
+    device_size = None
 
     @abstractmethod
     def bind(self, problem: Problem) -> HostProblem:
@@ -44,63 +32,22 @@ class HostDataset(ABC):
     def combine(self, coefficients: AlphaOf, bias: float | None) -> np.ndarray:
         """sum_i c_i x_i, with the bias entry; `coefficients(start, stop)` gives a block of c."""
 
-    def require_open(self) -> None:
-        if not self._is_open:
-            raise ValueError("this data set is closed: place X again to use it")
-
     def bound(self, problem: Problem) -> Iterator[tuple[int, HostProblem]]:
         """The problems one after another, each with its number."""
         self.require_open()
         for k in range(problem.k):
             yield k, self.bind(problem.only(k))
 
-    def over_blocks(self, work: Callable[[int, int], Any]) -> list[Any]:
-        self.require_open()
-        return [work(0, self.n)]
-
-    def targets(
-        self, y: Any = None, sample_weight: Any = None, offset: Any = None, classes: int = 0
-    ) -> HostTargets:
-        self.require_open()
-        return make_targets(self.n, y, sample_weight, offset, classes)
-
     def facts(self, problem: Problem) -> Facts:
         return join_facts([bound.facts for _, bound in self.bound(problem)])
-
-    def constant_sums(self, problem: Problem, b: np.ndarray) -> ConstantSums:
-        self.require_open()
-        found = np.empty((3, problem.k))
-        for k in range(problem.k):
-            found[:, k] = _targets_of(problem, k).constant_sums(problem.loss, float(b[k]))
-        return ConstantSums(*found)
-
-    def offset_range(self, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-        self.require_open()
-        low, high = np.zeros(problem.k), np.zeros(problem.k)
-        for k in range(problem.k):
-            targets = _targets_of(problem, k)
-            _, offsets = targets.signs_and_offsets(problem.loss)
-            weights = targets.weights(0, self.n)
-            if weights is not None and weights.any():
-                offsets = offsets[weights > 0.0]
-            low[k], high[k] = offsets.min(), offsets.max()
-        return low, high
 
     def dual(
         self, problem: Problem, alpha: np.ndarray | None = None, project: bool = True
     ) -> HostDual:
-        self.require_open()
-        if alpha is not None and not project:
-            return HostDual(alpha)
-        inside = np.zeros((self.n, problem.k), order="F")
-        for k in range(problem.k) if alpha is not None else ():
-            assert alpha is not None
-            weight = _targets_of(problem, k).weights(0, self.n)
-            weight = np.ones(self.n) if weight is None else weight
-            inside[:, k] = in_box(problem.loss, alpha[:, k], weight)
-        return HostDual(inside)
+        return HostDual(self.host_dual(problem, alpha, project))
 
     def owns(self, dual: Dual) -> bool:
+        self.require_open()
         return isinstance(dual, HostDual) and len(dual.alpha) == self.n
 
     def joined_dual(self, duals: Sequence[Dual]) -> HostDual:
@@ -116,13 +63,7 @@ class HostDataset(ABC):
         return HostDual(found)
 
     def balanced(self, problem: Problem, dual: Dual) -> HostDual:
-        self.require_open()
-        alpha = dual.fetch()
-        found = np.empty(alpha.shape, order="F")
-        for k in range(problem.k):
-            signs = _targets_of(problem, k).signs(problem.loss, 0, self.n)
-            found[:, k] = balanced(signs, alpha[:, k])
-        return HostDual(found)
+        return HostDual(self.host_balanced(problem, dual))
 
     def sums(self, problem: Problem, W: np.ndarray, dual: Dual) -> Sums:
         alpha, found = dual.fetch(), []
@@ -136,7 +77,7 @@ class HostDataset(ABC):
         self.require_open()
         alpha, found = dual.fetch(), []
         for k in range(problem.k):
-            signs_of = partial(_targets_of(problem, k).signs, problem.loss)
+            signs_of = partial(targets_of(problem, k).signs, problem.loss)
             bias = None if problem.bias is None else float(problem.bias[k])
             found.append(self.combine(_products_of(_blocks_of(alpha[:, k]), signs_of), bias))
         return np.column_stack(found)
@@ -172,15 +113,6 @@ class HostDataset(ABC):
             found.append(self.combine(_blocks_of(c), bound.bias) / bound.total_weight)
         return np.column_stack(found)
 
-    def close(self) -> None:
-        self._is_open = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 def _blocks_of(vector: np.ndarray) -> AlphaOf:
     return lambda start, stop: vector[start:stop]
@@ -188,13 +120,6 @@ def _blocks_of(vector: np.ndarray) -> AlphaOf:
 
 def _products_of(first: AlphaOf, second: AlphaOf) -> AlphaOf:
     return lambda start, stop: first(start, stop) * second(start, stop)
-
-
-def _targets_of(problem: Problem, k: int) -> HostTargets:
-    """The targets of problem k alone."""
-    targets = problem.only(k).targets
-    assert isinstance(targets, HostTargets)
-    return targets
 
 
 def _contiguous(W: np.ndarray, k: int) -> np.ndarray:

@@ -25,10 +25,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from batchsvm.core.certificate import Sums
+from batchsvm.core.device_layout import DeviceSize
 from batchsvm.core.layout import Schedule
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import Facts, Problem
 from batchsvm.core.tuning import Tuning
+from batchsvm.methods import Method
 
 
 class Targets(Protocol):
@@ -177,12 +179,17 @@ class Dataset(Protocol):
         The engine's name.
     jobs : int
         Threads that work on one fit.
+    device_size : DeviceSize or None
+        What the device has on which the rows are; None on this host.
     deterministic : bool
         Whether the same seed and the same `jobs` give the same bits.
-    problems_at_once : float
-        How many problems a trainer takes.
     sliceable : bool
         Whether the columns can be cut among workers.
+    keeps_all_alphas : bool
+        Whether a path keeps the dual points of every lam unless it is asked to: memory of a host
+        is plenty, that of a device is not.
+    duals_outlive : bool
+        Whether dual points can be fetched after `close`.
     tuning : Tuning
     memo : dict
         What has been measured of the data, such as sigma^2; shared by `share`.
@@ -201,11 +208,16 @@ class Dataset(Protocol):
     @property
     def jobs(self) -> int: ...
     @property
+    def device_size(self) -> DeviceSize | None: ...
+    @property
     def deterministic(self) -> bool: ...
     @property
-    def problems_at_once(self) -> float: ...
-    @property
     def sliceable(self) -> bool: ...
+    @property
+    def keeps_all_alphas(self) -> bool: ...
+
+    duals_outlive: bool
+
     @property
     def tuning(self) -> Tuning: ...
     @property
@@ -334,6 +346,10 @@ class Dataset(Protocol):
 
     def hessian_times(self, problem: Problem, W: np.ndarray, V: np.ndarray) -> np.ndarray:
         """The Hessian of the mean loss of each problem, times its column of V, (p, K)."""
+        ...
+
+    def problems_at_once(self, method: Method | None = None) -> float:
+        """How many problems one trainer takes with this method; None is "auto"."""
         ...
 
     def trainer(self, problem: Problem) -> Trainer:

@@ -9,9 +9,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from batchsvm.core.arrays import to_host
 from batchsvm.core.convergence_warning import warn_of_problems
 from batchsvm.core.solution import LinearModel
 from batchsvm.engines.cpu.online import Stream
+from batchsvm.estimators.arrays import following
 from batchsvm.estimators.callbacks import CallbackSupportMixin
 from batchsvm.estimators.certificates import gather_certificates
 from batchsvm.estimators.parameters import Settings
@@ -30,9 +32,12 @@ def _stack(vectors: list[np.ndarray]) -> np.ndarray:
 class BatchLinear(CallbackSupportMixin, BaseEstimator):
     """Fitted attributes of one or more linear models."""
 
+    _answers_on_host = False  # whether predictions are NumPy arrays whatever X is
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.array_api_support = True
         return tags
 
     def save(self, path: str | os.PathLike[str], y: Any = None) -> None:
@@ -79,6 +84,17 @@ class BatchLinear(CallbackSupportMixin, BaseEstimator):
         names = [repr(label) for label in labels]
         warn_of_problems(solutions, names, settings.options.max_epochs, go_on)
         return attributes
+
+    def _follow(self, attributes: dict[str, Any], X: Any) -> dict[str, Any]:
+        """Set the attributes, arrays as those of X's library where scikit-learn's array API
+        convention wants it; they are also returned."""
+        found = {name: following(value, X) for name, value in attributes.items()}
+        self.__dict__.update(found)
+        return found
+
+    def _answer(self, values: Any, X: Any) -> Any:
+        """Predictions for X as its convention wants them."""
+        return to_host(values) if self._answers_on_host else following(values, X)
 
     def _unfinished(self, k: int, count: int, w: np.ndarray, settings: Settings) -> dict[str, Any]:
         """coef_ and intercept_ as if training had stopped while model k was at w."""

@@ -34,8 +34,7 @@ class ClassCertificates(tuple[Certificate, ...]):
         return max(self, key=lambda certificate: certificate.relative_gap)
 
     def __getattr__(self, name: str) -> Any:
-        numbers = {*Certificate.__dataclass_fields__, *vars(Certificate)}
-        if name.startswith("_") or name not in numbers - {"joined"}:
+        if name.startswith("_") or not hasattr(self.worst, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.worst, name)
 

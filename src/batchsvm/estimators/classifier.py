@@ -2,169 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.special import expit
-from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from batchsvm.core import data_checks
-from batchsvm.core.intercept import LinearStart
-from batchsvm.core.one_vs_rest import Classes, choose, positive_labels
-from batchsvm.core.problem import Problem
-from batchsvm.engines import Dataset
-from batchsvm.estimators.base import BatchLinear
-from batchsvm.estimators.callbacks import Watch, with_callbacks
-from batchsvm.estimators.labels import read_classes, refuse_one_class, weigh
-from batchsvm.estimators.parameters import (
-    Settings,
-    read_seed,
-    read_settings,
-    total_weight,
-)
+from batchsvm.core.arrays import to_host
+from batchsvm.core.one_vs_rest import Classes
+from batchsvm.estimators.callbacks import with_callbacks
+from batchsvm.estimators.labels import weigh
+from batchsvm.estimators.linear_classifier import TASK, LinearClassifier
+from batchsvm.estimators.parameters import read_settings
 from batchsvm.estimators.streams import check_streams, take_chunk
-from batchsvm.estimators.training import (
-    decide,
-    problem_of,
-    read_data,
-    rows_of,
-    train,
-    warm,
-)
-from batchsvm.losses import Logistic
-
-TASK = "classification"
-
-
-def _is_logistic(estimator: Any) -> bool:
-    if estimator.loss == "logistic" or isinstance(estimator.loss, Logistic):
-        return True
-    raise AttributeError(
-        f"predict_proba needs loss='logistic', not {estimator.loss!r}: the other losses give no"
-        " probabilities (see sklearn.calibration.CalibratedClassifierCV)"
-    )
-
-
-class TrainingData(NamedTuple):
-    """What a classifier is trained on, checked."""
-
-    X: Any
-    y: np.ndarray
-    classes: Classes
-    plain_weights: np.ndarray | None  # without class weights
-    weights: np.ndarray | None
-
-    @property
-    def total_weight(self) -> float:
-        return total_weight(self.weights, len(self.y))
-
-
-class LinearClassifier(ClassifierMixin, BatchLinear):
-    """Predictions of a linear classifier, one-vs-rest for more than two classes."""
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """<w, x> + b for each row and class.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n,) for two classes, else (n, n_classes)
-        """
-        check_is_fitted(self)
-        found = decide(self, X)
-        return found.ravel() if found.shape[1] == 1 else found
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The class of each row.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
-        scores = self.decision_function(X)
-        return choose(self.classes_, scores)
-
-    @available_if(_is_logistic)
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """The probability of each class; for the logistic loss only.
-
-        For more than two classes, the probabilities of one against the rest are divided by
-        their sum.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n, n_classes)
-        """
-        found = expit(self.decision_function(X))
-        if found.ndim == 1:
-            return np.column_stack([1.0 - found, found])
-        total = found.sum(axis=1, keepdims=True)
-        uniform = np.full_like(found, 1.0 / found.shape[1])
-        return np.divide(found, total, out=uniform, where=total > 0)
-
-    @available_if(_is_logistic)
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """The logarithm of `predict_proba`.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n, n_classes)
-        """
-        return np.log(self.predict_proba(X))
-
-    def _read_problem(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
-        """Data and weights, checked; sets `classes_`."""
-        X, y = read_data(self, X, y)
-        plain = data_checks.read_weights(sample_weight, rows_of(X))
-        found = read_classes(y)
-        self.classes_ = found.labels
-        weights = weigh(self.class_weight, found, plain)
-        refuse_one_class(found, weights)
-        return TrainingData(X, y, found, plain, weights)
-
-    def _train(
-        self,
-        data: TrainingData,
-        lam: float,
-        settings: Settings,
-        sample_weight: Any,
-        initial: list[LinearStart] | None = None,
-    ) -> None:
-        """Train all classes at one lam, and keep what comes out."""
-        labels = positive_labels(self.classes_)
-        names = [f"class {label!r}" for label in labels] if len(labels) > 1 else ["fit"]
-
-        def unfinished(k: int, w: np.ndarray) -> dict[str, Any]:
-            return self._unfinished(k, len(labels), w, settings)
-
-        def problem_on(placed: Dataset) -> Problem:
-            return problem_of(settings, data.classes.targets(placed, data.weights), lam)
-
-        watch = Watch(
-            self, names, (data.X, data.y, sample_weight), unfinished, settings.options.tol,
-            settings.verbose,
-        )  # fmt: skip
-        with watch:
-            seed = read_seed(self.random_state)
-            models = train(data.X, problem_on, settings, seed, initial, watch)
-        watch.finish(self._keep(models, labels, settings, data.total_weight))
+from batchsvm.estimators.training import read_data, warm
 
 
 class BatchSVC(LinearClassifier):
@@ -203,6 +53,8 @@ class BatchSVC(LinearClassifier):
         Multiplies the sample weights.
     warm_start : bool
         Start from the dual point of the fit before: row i from where row i was.
+    engine : {"auto", "cpu", "gpu", "reference"}
+        Where to train; "auto" is where X is.  Placed data have theirs.
     n_jobs : int or None
         Threads: for classes side by side, within a fit, and for predictions from sparse data.
         -1 means all cores.
@@ -259,6 +111,7 @@ class BatchSVC(LinearClassifier):
         intercept_scaling: float = 1.0,
         class_weight: Any = None,
         warm_start: bool = False,
+        engine: str = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -275,6 +128,7 @@ class BatchSVC(LinearClassifier):
         self.intercept_scaling = intercept_scaling
         self.class_weight = class_weight
         self.warm_start = warm_start
+        self.engine = engine
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -297,10 +151,10 @@ class BatchSVC(LinearClassifier):
         self
         """
         settings = read_settings(self, TASK)
-        before = getattr(self, "classes_", ()) if self.warm_start else ()
+        before = to_host(getattr(self, "classes_", ())) if self.warm_start else ()
         data = self._read_problem(X, y, sample_weight)
         initial = None
-        if hasattr(self, "dual_coef_") and np.array_equal(before, self.classes_):
+        if hasattr(self, "dual_coef_") and np.array_equal(before, data.classes.labels):
             n = len(data.y)
             initial = warm(self.dual_coef_, self.intercept_, n, settings.loss, data.weights)
         lam = settings.lam_for(data.total_weight)
@@ -339,35 +193,40 @@ class BatchSVC(LinearClassifier):
         first = not hasattr(self, "classes_")
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit, not None")
+        given = X
         X, y = read_data(self, X, y, reset=first)
-        self._read_stream_classes(classes, first)
-        codes = np.searchsorted(self.classes_, y)
-        known = codes < len(self.classes_)
-        known[known] = self.classes_[codes[known]] == y[known]
+        labels = self._read_stream_classes(classes, first)
+        codes = np.searchsorted(labels, y)
+        known = codes < len(labels)
+        known[known] = labels[codes[known]] == y[known]
         if not known.all():
             stranger = y[~known].tolist()[0]
             raise ValueError(
-                f"y must hold labels of `classes`, {self.classes_.tolist()}, not {stranger!r}"
+                f"y must hold labels of `classes`, {labels.tolist()}, not {stranger!r}"
             )
         weights = data_checks.read_weights(sample_weight, X.shape[0])
-        found = Classes(self.classes_, codes)
+        found = Classes(labels, codes)
         weights = weigh(self.class_weight, found, weights)
         targets = np.array([found.signs(k) for k in range(found.k)])
         take_chunk(self, X, targets, weights, settings)
+        self._follow({"coef_": self.coef_, "intercept_": self.intercept_}, given)
         return self
 
-    def _read_stream_classes(self, classes: Any, first: bool) -> None:
+    def _read_stream_classes(self, classes: Any, first: bool) -> np.ndarray:
+        """The labels in order; sets `classes_`."""
         if classes is None:
-            return
-        given = np.unique(classes)
+            return to_host(self.classes_)
+        given = np.unique(to_host(classes))
         if first:
             if given.size < 2:
-                raise ValueError(
-                    f"classes must hold at least two labels, not {np.asarray(classes).tolist()}"
-                )
+                found = np.asarray(to_host(classes)).tolist()
+                raise ValueError(f"classes must hold at least two labels, not {found}")
             self.classes_ = given
-        elif not np.array_equal(given, self.classes_):
+            return given
+        labels = to_host(self.classes_)
+        if not np.array_equal(given, labels):
             raise ValueError(
-                f"classes must stay {self.classes_.tolist()}, as in the first call or fit, not"
+                f"classes must stay {labels.tolist()}, as in the first call or fit, not"
                 f" {given.tolist()}"
             )
+        return labels

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Number
 from typing import Any, NamedTuple, cast
 
@@ -13,14 +14,16 @@ from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 
 from batchsvm.core import checks
+from batchsvm.core.arrays import is_device_array, to_host
 from batchsvm.core.convergence_warning import warn_of_convergence
 from batchsvm.core.intercept import LinearStart
 from batchsvm.core.parallel import StopFlag, in_parallel
 from batchsvm.core.path import train_along
 from batchsvm.core.solution import LinearModel, Status
 from batchsvm.engines import Dataset, is_placed, placed
+from batchsvm.estimators.arrays import on_host
 from batchsvm.estimators.callbacks import with_callbacks
-from batchsvm.estimators.classifier import TASK, LinearClassifier, TrainingData
+from batchsvm.estimators.linear_classifier import TASK, LinearClassifier, TrainingData
 from batchsvm.estimators.parameters import Settings, read_seed, read_settings
 from batchsvm.estimators.training import problem_of
 
@@ -36,10 +39,15 @@ class _Fold(NamedTuple):
     test: np.ndarray
     seed: int
 
-    @property
-    def held_out(self) -> Any:
+    @contextmanager
+    def held_out(self) -> Iterator[Any]:
+        """The rows to score; those of data on a GPU stay there, placed."""
         X = self.data.X
-        return X.subset(self.test) if is_placed(X) else X[self.test]
+        if is_placed(X) or is_device_array(X):
+            with self.whole.subset(self.test) as rows:
+                yield rows
+        else:
+            yield X[self.test]
 
 
 class BatchSVCCV(LinearClassifier):
@@ -60,7 +68,7 @@ class BatchSVCCV(LinearClassifier):
         What to choose by, and what `score` returns; None is accuracy.  Sample weights count
         where the scorer takes them.
     loss, method, batch_size, tol, max_epochs, fit_intercept, intercept, intercept_scaling, \
-class_weight, n_jobs, random_state, verbose
+class_weight, engine, n_jobs, random_state, verbose
         As for `BatchSVC`.  Folds are trained side by side by `n_jobs` threads.
 
     Attributes
@@ -101,6 +109,7 @@ n_features_in_, feature_names_in_
         intercept: str = "penalised",
         intercept_scaling: float = 1.0,
         class_weight: Any = None,
+        engine: str = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -117,6 +126,7 @@ n_features_in_, feature_names_in_
         self.intercept = intercept
         self.intercept_scaling = intercept_scaling
         self.class_weight = class_weight
+        self.engine = engine
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -147,9 +157,11 @@ n_features_in_, feature_names_in_
         data = self._read_problem(X, y, sample_weight)
         self.lams_ = self._grid(data.total_weight)
         splitter = check_cv(self.cv, data.y, classifier=True)
-        folds = list(splitter.split(np.zeros(len(data.y)), data.y, groups))
+        folds = list(splitter.split(np.zeros(len(data.y)), data.y, to_host(groups)))
         self._cross_validate(data, folds, settings, scorer)
         self._train(data, self._best_lam(), settings, sample_weight)
+        found = {"lams_": self.lams_, "scores_": self.scores_, "gaps_": self.gaps_}
+        self._follow(found, data.given)
         return self
 
     def _best_lam(self) -> float:
@@ -167,7 +179,7 @@ n_features_in_, feature_names_in_
     ) -> None:
         """Scores and gaps of all folds, trained side by side over data placed once."""
         seed, stop = read_seed(self.random_state), StopFlag()
-        with placed(data.X, n_jobs=settings.n_jobs) as whole:
+        with placed(data.X, settings.engine, settings.n_jobs) as whole:
 
             def one(k: int) -> tuple[np.ndarray, np.ndarray, int]:
                 train, test = folds[k]
@@ -198,12 +210,18 @@ n_features_in_, feature_names_in_
         -------
         float
         """
-        return _judge(self._judged(), _read_scorer(self.scoring), X, y, sample_weight)
+        given = on_host(X), to_host(y), to_host(sample_weight)
+        return _judge(self._judged(), _read_scorer(self.scoring), *given)
 
     def _judged(self) -> BatchSVCCV:
-        """A copy for scorers; they may ask for its score, which must not ask them again."""
+        """A copy for scorers, whose predictions are NumPy arrays, which every scorer reads; they
+        may ask for its score, which must not ask them again."""
         judged = copy.copy(self)
         judged.scoring = None
+        judged._answers_on_host = True
+        for name in ("classes_", "coef_", "intercept_"):
+            if hasattr(self, name):
+                setattr(judged, name, to_host(getattr(self, name)))
         return judged
 
     def _grid(self, total: float) -> np.ndarray:
@@ -230,15 +248,15 @@ n_features_in_, feature_names_in_
                 )
                 for k in range(problem.k)
             ]  # fmt: skip
-            held_out, y = fold.held_out, data.y[fold.test]
-            plain = data.plain_weights
+            y, plain = data.y[fold.test], data.plain_weights
             scored = None if plain is None else plain[fold.test]
-            for models in zip(*paths, strict=True):
-                judged.coef_ = np.array([model.coef for model in models])
-                judged.intercept_ = np.array([model.intercept for model in models])
-                scores.append(_judge(judged, scorer, held_out, y, scored))
-                gaps.append(max(model.solution.certificate.relative_gap for model in models))
-                short += not all(model.solution.status.converged for model in models)
+            with fold.held_out() as held_out:
+                for models in zip(*paths, strict=True):
+                    judged.coef_ = np.array([model.coef for model in models])
+                    judged.intercept_ = np.array([model.intercept for model in models])
+                    scores.append(_judge(judged, scorer, held_out, y, scored))
+                    gaps.append(max(model.solution.certificate.relative_gap for model in models))
+                    short += not all(model.solution.status.converged for model in models)
         return np.array(scores), np.array(gaps), short
 
     def _warn_of_folds(self, short: int, settings: Settings) -> None:

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from batchsvm.core import checks
 from batchsvm.core.intercept import INTERCEPTS, Intercept
 from batchsvm.core.options import FitOptions, read_options
+from batchsvm.engines import ENGINES
 from batchsvm.losses import LOSSES, Loss
 
 DEFAULT_C = 1.0  # of LinearSVC and LinearSVR
@@ -26,6 +27,7 @@ class Settings:
     C: float | None
     intercept: Intercept
     options: FitOptions
+    engine: str
     n_jobs: int | None
     verbose: int
 
@@ -68,6 +70,7 @@ def read_settings(estimator: Any, task: str) -> Settings:
     options = read_options(
         estimator.method, estimator.batch_size, estimator.tol, estimator.max_epochs
     )
+    checks.choice("engine", estimator.engine, ["auto", *ENGINES])
     checks.read_jobs(estimator.n_jobs)
     return Settings(
         loss=read_loss(estimator, task),
@@ -75,6 +78,7 @@ def read_settings(estimator: Any, task: str) -> Settings:
         C=C,
         intercept=Intercept(estimator.intercept if estimator.fit_intercept else None, scaling),
         options=options,
+        engine=estimator.engine,
         n_jobs=estimator.n_jobs,
         verbose=checks.read_verbose(estimator.verbose),
     )

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from batchsvm.core import checks, data_checks
+from batchsvm.core.arrays import to_host
 from batchsvm.core.problem import Problem
 from batchsvm.engines import Dataset
 from batchsvm.estimators.base import BatchLinear
@@ -61,6 +63,8 @@ class BatchSVR(RegressorMixin, BatchLinear):
         less.
     warm_start : bool
         Start from the dual point of the fit before: row i from where row i was.
+    engine : {"auto", "cpu", "gpu", "reference"}
+        Where to train; "auto" is where X is.  Placed data have theirs.
     n_jobs : int or None
         Threads; -1 means all cores.
     random_state : int, Generator, RandomState or None
@@ -116,6 +120,7 @@ class BatchSVR(RegressorMixin, BatchLinear):
         intercept: str = "penalised",
         intercept_scaling: float = 1.0,
         warm_start: bool = False,
+        engine: str = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -133,6 +138,7 @@ class BatchSVR(RegressorMixin, BatchLinear):
         self.intercept = intercept
         self.intercept_scaling = intercept_scaling
         self.warm_start = warm_start
+        self.engine = engine
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -163,14 +169,14 @@ class BatchSVR(RegressorMixin, BatchLinear):
         self
         """
         settings = read_settings(self, TASK)
+        given = X
         X, y = read_data(self, X, y, y_numeric=True)
         y = y.astype(np.float64, copy=False)
         n = rows_of(X)
         weights = data_checks.read_weights(sample_weight, n)
         initial = None
         if self.warm_start and hasattr(self, "dual_coef_"):
-            alphas = self.dual_coef_[np.newaxis]
-            initial = warm(alphas, self.intercept_, n, settings.loss, weights)
+            initial = warm(self.dual_coef_, self.intercept_, n, settings.loss, weights)
         total = total_weight(weights, n)
 
         def unfinished(k: int, w: np.ndarray) -> dict[str, Any]:
@@ -188,8 +194,7 @@ class BatchSVR(RegressorMixin, BatchLinear):
             seed = read_seed(self.random_state)
             models = train(X, problem_on, settings, seed, initial, watch)
         found = _flat(self._keep(models, ["y"], settings, total))
-        self.__dict__.update(found)
-        watch.finish(found)
+        watch.finish(self._follow(found, given))
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> BatchSVR:
@@ -212,11 +217,11 @@ class BatchSVR(RegressorMixin, BatchLinear):
         """
         settings = read_settings(self, TASK)
         check_streams(settings)
-        first = not hasattr(self, "coef_")
+        first, given = not hasattr(self, "coef_"), X
         X, y = read_data(self, X, y, y_numeric=True, reset=first)
         weights = data_checks.read_weights(sample_weight, X.shape[0])
         take_chunk(self, X, y[np.newaxis].astype(np.float64, copy=False), weights, settings)
-        self.coef_ = self.coef_[0]
+        self._follow({"coef_": self.coef_[0], "intercept_": self.intercept_}, given)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -231,7 +236,23 @@ class BatchSVR(RegressorMixin, BatchLinear):
         ndarray of shape (n,)
         """
         check_is_fitted(self)
-        return decide(self, X)
+        return self._answer(decide(self, X, "predict"), X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R^2, the part of the variance of y that `predict` explains.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        y : array of shape (n,)
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        float
+        """
+        predicted, weights = to_host(self.predict(X)), to_host(sample_weight)
+        return r2_score(to_host(y), predicted, sample_weight=weights)
 
 
 def _flat(attributes: dict[str, Any]) -> dict[str, Any]:

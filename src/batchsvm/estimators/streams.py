@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from batchsvm.core.arrays import to_host
 from batchsvm.engines.cpu.online import Stream, StreamProblem, start_stream
 from batchsvm.estimators.parameters import DEFAULT_STREAM_LAM, Settings, read_seed
 
@@ -52,10 +53,10 @@ def _fitted(estimator: Any, settings: Settings, count: int) -> tuple[np.ndarray 
     """The w that fit has left, and from how many rows."""
     if not hasattr(estimator, "dual_coef_"):
         return None, 0
-    coef = np.atleast_2d(estimator.coef_)
+    coef = np.atleast_2d(to_host(estimator.coef_))
     if settings.bias is not None:
-        coef = np.column_stack([coef, estimator.intercept_ / settings.bias])
-    return (coef, np.atleast_2d(estimator.dual_coef_).shape[1]) if len(coef) == count else (None, 0)
+        coef = np.column_stack([coef, to_host(estimator.intercept_) / settings.bias])
+    return (coef, estimator.dual_coef_.shape[-1]) if len(coef) == count else (None, 0)
 
 
 def _refuse_change(parameter: str, now: Any, before: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import _check_y, validate_data
 
+from batchsvm.core.arrays import is_device_array, namespace_of, to_host
 from batchsvm.core.checks import read_jobs
 from batchsvm.core.data_checks import as_labels, refuse_broken, refuse_masked
 from batchsvm.core.intercept import LinearStart
@@ -19,6 +20,7 @@ from batchsvm.core.many import train_many
 from batchsvm.core.problem import Problem, make_problem
 from batchsvm.core.solution import LinearModel
 from batchsvm.engines import Dataset, is_placed, placed
+from batchsvm.estimators.arrays import on_host, refuse_other_library
 from batchsvm.estimators.callbacks import Watch
 from batchsvm.estimators.parameters import Settings
 from batchsvm.losses import Loss
@@ -35,20 +37,12 @@ def read_data(estimator: Any, X: Any, y: Any, **how: Any) -> tuple[Any, np.ndarr
 
     NaN and infinity in X are left to the core, which sees them in the norms of the rows that it
     computes anyway.  Data to which nothing need be done does not go through scikit-learn's checks,
-    which take longer than all else that an estimator adds to a fit.
+    which take longer than all else that an estimator adds to a fit.  Arrays of other libraries are
+    seen as NumPy arrays, except an X on a GPU, which stays there.
     """
-    if is_placed(X):
-        if how.get("reset") is not None:
-            raise ValueError(
-                "X must be an array or a sparse matrix for partial_fit, not placed data"
-            )
-        _refuse_words(y, how)
-        estimator.n_features_in_ = X.d
-        estimator.__dict__.pop("feature_names_in_", None)
-        y = _check_y(y, y_numeric=how.get("y_numeric", False))
-        if len(y) != X.n:
-            raise ValueError(f"y must have {X.n} entries, one per row of X, not {len(y)}")
-        return X, y
+    X, y = on_host(X), to_host(y)
+    if is_placed(X) or is_device_array(X):
+        return X, _read_placed(estimator, X, y, how)
     if how.get("reset", True) and _is_plain(X, y):
         if "reset" in how and scipy.sparse.issparse(X):  # a stream slices X before it reads it
             refuse_broken(X)
@@ -61,6 +55,32 @@ def read_data(estimator: Any, X: Any, y: Any, **how: Any) -> tuple[Any, np.ndarr
         estimator, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=FLOATS,
         ensure_all_finite=False, **how,
     )  # fmt: skip
+
+
+def _read_placed(estimator: Any, X: Any, y: Any, how: dict[str, Any]) -> np.ndarray:
+    """y for training on data that scikit-learn's checks cannot read."""
+    on_gpu = not is_placed(X)
+    if how.get("reset") is not None:
+        found = "one on a GPU: copy it to the host" if on_gpu else "placed data"
+        raise ValueError(f"X must be an array or a sparse matrix for partial_fit, not {found}")
+    if on_gpu:
+        _refuse_shape(X)
+    _refuse_words(y, how)
+    n = rows_of(X)
+    estimator.n_features_in_ = X.shape[1] if on_gpu else X.d
+    estimator.__dict__.pop("feature_names_in_", None)
+    y = _check_y(y, y_numeric=how.get("y_numeric", False))
+    if len(y) != n:
+        raise ValueError(f"y must have {n} entries, one per row of X, not {len(y)}")
+    return y
+
+
+def _refuse_shape(X: Any) -> None:
+    if len(X.shape) != 2 or 0 in X.shape:
+        raise ValueError(
+            "X must have two dimensions, at least one row and one column, not shape"
+            f" {tuple(X.shape)}"
+        )
 
 
 def rows_of(X: Any) -> int:
@@ -121,20 +141,36 @@ def _has_words(values: Any) -> bool:
     return array.dtype.kind in "US"
 
 
-def decide(estimator: Any, X: Any) -> np.ndarray:
-    """X coef_' + intercept_, without a float64 copy of float32 data."""
+def decide(estimator: Any, X: Any, method: str) -> Any:
+    """X coef_' + intercept_, without a float64 copy of float32 data: a NumPy array, or one of the
+    library of an X on a GPU."""
     if is_placed(X):
         if X.d != estimator.n_features_in_:
             raise ValueError(
                 f"X must have {estimator.n_features_in_} columns, as in fit, not {X.d}"
             )
         return scores(X, estimator.coef_, estimator.intercept_)
+    refuse_other_library(estimator, X, method)
+    if is_device_array(X):
+        return _decide_on_device(estimator, X)
+    X = on_host(X)
     refuse_foreign(X)
     X = validate_data(
         estimator, X, reset=False, accept_sparse="csr", accept_large_sparse=True, dtype=FLOATS
     )
-    coef = estimator.coef_.astype(X.dtype, copy=False)
+    coef = to_host(estimator.coef_).astype(X.dtype, copy=False)
     return scores(X, coef, estimator.intercept_, read_jobs(estimator.n_jobs))
+
+
+def _decide_on_device(estimator: Any, X: Any) -> Any:
+    _refuse_shape(X)
+    validate_data(estimator, X, reset=False, skip_check_array=True)
+    found = scores(X, estimator.coef_, estimator.intercept_)
+    # What is not finite in X is not finite here: this is a smaller array than X.
+    xp = namespace_of(found)
+    if not bool(xp.all(xp.isfinite(found))):
+        raise ValueError("X must be finite (no NaN, no inf), but decision values of it are not")
+    return found
 
 
 def train(
@@ -146,7 +182,7 @@ def train(
     watch: Watch,
 ) -> list[LinearModel]:
     """Train the problems that `problem_on` makes of the placed data."""
-    with placed(X, n_jobs=settings.n_jobs, once=watch.count == 1) as data:
+    with placed(X, settings.engine, settings.n_jobs, once=watch.count == 1) as data:
         problem = problem_on(data)
         options = replace(settings.options, callback=watch.callback())
         models = train_many(data, problem, options, settings.intercept, seed, initial, watch.close)
@@ -161,12 +197,13 @@ def problem_of(settings: Settings, targets: Any, lam: float) -> Problem:
 
 
 def warm(
-    alphas: np.ndarray, intercepts: Iterable[float], n: int, loss: Loss, weights: np.ndarray | None
+    alphas: Any, intercepts: Any, n: int, loss: Loss, weights: np.ndarray | None
 ) -> list[LinearStart]:
     """Where to start from after an earlier fit: row i from its alpha, a new row from 0.
 
     Any point of the box will do, so that data, weights, lam and loss may all have changed.
     """
+    alphas, intercepts = np.atleast_2d(to_host(alphas)), to_host(intercepts)
     start = np.zeros((len(alphas), n))
     kept = min(n, alphas.shape[1])
     start[:, :kept] = alphas[:, :kept]

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from batchsvm.core.arrays import to_host
+
 
 class Fingerprint(NamedTuple):
     """Rows, columns, and SHA-256 of the labels (None if they are not known)."""
@@ -39,7 +41,7 @@ def fingerprint(X: Any, y: Any = None) -> Fingerprint:
 
 
 def labels_digest(y: Any) -> str:
-    labels = np.asarray(y)
+    labels = np.asarray(to_host(y))
     if labels.dtype.kind in "fiub":
         raw = (labels.astype("<f8") + 0.0).tobytes()  # + 0.0: minus zero is zero
     else:

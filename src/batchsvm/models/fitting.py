@@ -12,12 +12,11 @@ from math import inf
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from batchsvm.api import fit_many
 from batchsvm.core import checks, data_checks
 from batchsvm.core.best_constant import primal_at_zero
-from batchsvm.core.certificate import Certificate, certify_point
+from batchsvm.core.certificate import Certificate, allowed_bound, certify_point
 from batchsvm.core.one_vs_rest import encode
 from batchsvm.core.problem import Problem, make_problem
 from batchsvm.core.solution import Solutions
@@ -43,7 +42,7 @@ def fit_model(
     3
     """
     data_checks.refuse_masked("X", X)
-    X, y = X if sp.issparse(X) else np.asarray(X), data_checks.as_labels("y", y)
+    X, y = X if hasattr(X, "shape") else np.asarray(X), data_checks.as_labels("y", y)
     if intercept_scaling:
         checks.number("intercept_scaling", intercept_scaling, "0 or a positive number", 0.0)
     intercept: dict[str, Any] = (
@@ -100,7 +99,11 @@ def is_within(
         problem = _problem_of(model, data, y)
         return all(
             certificates[k].bound
-            <= tol**2 * primal_at_zero(data, problem.only(k), bool(model.intercept_scaling))
+            <= allowed_bound(
+                tol,
+                certificates[k].primal,
+                primal_at_zero(data, problem.only(k), bool(model.intercept_scaling)),
+            )
             for k in short
         )
 

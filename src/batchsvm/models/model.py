@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from batchsvm.core.arrays import to_host
 from batchsvm.core.certificate import Certificate
 from batchsvm.core.checks import read_jobs
 from batchsvm.core.data_checks import refuse_broken, refuse_masked
@@ -103,8 +104,11 @@ class Model:
         """The certificate with the largest gap."""
         return max(self.certificates, key=lambda c: c.relative_gap, default=None)
 
-    def decision_function(self, X: Any, n_jobs: int | None = 1) -> np.ndarray:
-        """<coef, x> + intercept for each row: shape (n,), or (n, k) for more than two classes."""
+    def decision_function(self, X: Any, n_jobs: int | None = 1) -> Any:
+        """<coef, x> + intercept for each row: shape (n,), or (n, k) for more than two classes.
+
+        Those of an array on a GPU are an array of its library on the same GPU.
+        """
         shape = np.shape(X)
         if len(shape) != 2 or shape[1] != self.n_features:
             raise ValueError(
@@ -117,11 +121,11 @@ class Model:
         found = scores(X, self.coef, self.intercept, read_jobs(n_jobs))
         return found[:, 0] if found.shape[1] == 1 else found
 
-    def predict(self, X: Any, n_jobs: int | None = 1) -> np.ndarray:
+    def predict(self, X: Any, n_jobs: int | None = 1) -> Any:
         """Labels, or numbers for a regressor."""
         return self.chosen(self.decision_function(X, n_jobs))
 
-    def chosen(self, found: np.ndarray) -> np.ndarray:
+    def chosen(self, found: Any) -> Any:
         """The predictions that decision values stand for."""
         return found if self.classes is None else choose(self.classes, found)
 
@@ -215,8 +219,9 @@ def model_of_estimator(estimator: Any, y: Any = None) -> Model:
     `coef_`, `intercept_` and, for a classifier, `classes_` are needed; certificates and the
     rest are taken over where the estimator has them.
     """
-    coef = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
-    intercept = np.asarray(getattr(estimator, "intercept_", 0.0), dtype=np.float64)
+    y = to_host(y)
+    coef = np.atleast_2d(np.asarray(to_host(estimator.coef_), dtype=np.float64))
+    intercept = np.asarray(to_host(getattr(estimator, "intercept_", 0.0)), dtype=np.float64)
     certificates = getattr(estimator, "certificates_", getattr(estimator, "certificate_", ()))
     certificates = (certificates,) if isinstance(certificates, Certificate) else certificates
     loss = getattr(estimator, "loss_", getattr(estimator, "loss", None))
@@ -227,7 +232,7 @@ def model_of_estimator(estimator: Any, y: Any = None) -> Model:
     return Model(
         coef=coef.copy(),
         intercept=np.broadcast_to(intercept.ravel(), coef.shape[:1]).copy(),
-        classes=getattr(estimator, "classes_", None),
+        classes=to_host(getattr(estimator, "classes_", None)),
         loss=loss if hasattr(loss, "_fields") else None,
         loss_name=loss if isinstance(loss, str) else name_of_loss(loss),
         lam=None if lam is None else float(lam),
@@ -259,7 +264,7 @@ def _proof_of(estimator: Any) -> dict[str, Any]:
     known: dict[str, Any] = {"history": tuple(history_of(history) for history in histories)}
     penalised = estimator.intercept == "penalised"
     if penalised or not estimator.fit_intercept:
-        known["alpha"] = np.atleast_2d(estimator.dual_coef_).copy()
+        known["alpha"] = np.atleast_2d(to_host(estimator.dual_coef_)).copy()
         known["intercept_scaling"] = (
             float(estimator.intercept_scaling) if estimator.fit_intercept else 0.0
         )

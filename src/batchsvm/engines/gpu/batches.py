@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batchsvm.engines.gpu.device import CudaDevice
+from batchsvm.engines.gpu.rows import DenseRows, DeviceRows
+
 if TYPE_CHECKING:
     from batchsvm.engines.gpu.dataset import GpuDataset
 
@@ -22,19 +25,19 @@ GRAM_SPACE_BYTES = 2**28
 class Batches:
     """A cut, and the Gram matrices that were computed for it."""
 
-    def __init__(self, data: GpuDataset, size: int, seed: int, multiple: int = WARP) -> None:
-        self.data = data
+    def __init__(
+        self, device: CudaDevice, rows: DeviceRows, size: int, seed: int, multiple: int = WARP
+    ) -> None:
+        self._device, self._rows = device, rows
         self.B = -(-size // multiple) * multiple
-        count = -(-data.n // size)
+        n, count, xp = rows.n, -(-rows.n // size), device.xp
         rng = np.random.default_rng(seed)
-        device, xp = data.device, data.device.xp
-        if data.n <= MAX_HOST_CUT:
-            rows = device.upload(rng.permutation(data.n), np.int32)
+        if n <= MAX_HOST_CUT:
+            shuffled = device.upload(rng.permutation(n), np.int32)
         else:
-            keys = xp.random.default_rng(seed).random(data.n)
-            rows = xp.argsort(keys).astype(np.int32)
+            shuffled = xp.argsort(xp.random.default_rng(seed).random(n)).astype(np.int32)
         full = xp.full(count * size, -1, np.int32)
-        full[: data.n] = rows
+        full[:n] = shuffled
         self.cut = xp.full((count, self.B), -1, np.int32)
         self.cut[:, :size] = full.reshape(count, size)
         self.rng_state = rng.bit_generator.state
@@ -48,7 +51,7 @@ class Batches:
 
     def gram(self, precision: str, batches: int, keep: bool = True) -> tuple[Any, bool]:
         """All Gram matrices, or room for those of a round; and which of the two."""
-        xp, B = self.data.device.xp, self.B
+        xp, B = self._device.xp, self.B
         real = "float64" if precision == "float64" else "float32"
         if not keep:
             return xp.empty((batches, B, B), real), False
@@ -58,18 +61,23 @@ class Batches:
         return self._gram[precision], True
 
     def _compute(self, precision: str, real: str) -> Any:
-        data, B, count = self.data, self.B, len(self.cut)
-        device, xp = data.device, data.device.xp
+        device, xp, B, count = self._device, self._device.xp, self.B, len(self.cut)
+        x = _dense(self._rows)
         item = 8 if real == "float64" else 4
-        step = max(1, GRAM_SPACE_BYTES // (B * data.d * item))
-        found, rows = xp.empty((count, B, B), real), xp.empty((step * B, data.d), real)
+        step = max(1, GRAM_SPACE_BYTES // (B * x.d * item))
+        found, rows = xp.empty((count, B, B), real), xp.empty((step * B, x.d), real)
         for start in range(0, count, step):
             stop = min(start + step, count)
             part = rows[: (stop - start) * B]
-            device.kernels.gather(data.rows, self.cut[start:stop].ravel(), part)
-            stack = part.reshape(stop - start, B, data.d)
+            device.kernels.gather(x, self.cut[start:stop].ravel(), part)
+            stack = part.reshape(stop - start, B, x.d)
             device.matmul(stack, stack, found[start:stop], transpose_b=True, precision=precision)
         return found
+
+
+def _dense(rows: DeviceRows) -> DenseRows:
+    assert isinstance(rows, DenseRows), "Gram matrices are of dense rows"
+    return rows
 
 
 def batches_of(data: GpuDataset, size: int, seed: int, multiple: int = WARP) -> Batches:
@@ -78,5 +86,5 @@ def batches_of(data: GpuDataset, size: int, seed: int, multiple: int = WARP) -> 
     key, held = ("batches", size, seed, multiple), data.memo.get("batches")
     if held is None or held[0] != key:
         data.memo["batches"] = None  # its memory may be needed
-        held = data.memo["batches"] = (key, Batches(data, size, seed, multiple))
+        held = data.memo["batches"] = (key, Batches(data.device, data.rows, size, seed, multiple))
     return held[1]

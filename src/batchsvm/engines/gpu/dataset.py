@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from batchsvm.core.arrays import device_number
 from batchsvm.core.certificate import Sums
 from batchsvm.core.data_checks import refuse_infinite
+from batchsvm.core.device_layout import DeviceSize, DeviceWork, problems_that_fit
 from batchsvm.core.problem import Facts, Problem, relative
 from batchsvm.core.proven import settled
 from batchsvm.core.rounding import INFLATION, least_length, response_error
 from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
 from batchsvm.core.vectors import norm
+from batchsvm.engines.base_dataset import BaseDataset, targets_of
 from batchsvm.engines.gpu import passes
-from batchsvm.engines.gpu.device import CudaDevice
+from batchsvm.engines.gpu.device import CudaDevice, device_of
 from batchsvm.engines.gpu.dual import DeviceDual, natural_cut, placed_alpha
 from batchsvm.engines.gpu.kernels import CHUNK_ROWS, THREADS
 from batchsvm.engines.gpu.read import read_rows
 from batchsvm.engines.gpu.rows import DeviceRows
 from batchsvm.engines.gpu.targets import GpuTargets
 from batchsvm.engines.gpu.trainer import GpuTrainer
-from batchsvm.engines.host_dataset import HostDataset
-from batchsvm.engines.host_problem import AlphaOf, HostProblem
 from batchsvm.engines.protocol import Dual, Trainer
 from batchsvm.engines.targets import make_targets
+from batchsvm.methods import Gram, Method
 
 BLOCK_ROWS = 65536  # of passes that need work space per row
 
 
-class GpuDataset(HostDataset):
+class GpuDataset(BaseDataset):
     """A `Dataset`: see `engines/protocol.py`.
 
     Targets stay on the host too, where all that does not need X is computed.
@@ -40,6 +42,7 @@ class GpuDataset(HostDataset):
     engine = "gpu"
     sliceable = False
     keeps_all_alphas = False
+    duals_outlive = False
 
     def __init__(
         self, device: CudaDevice, rows: DeviceRows, tuning: Tuning = DEFAULT_TUNING
@@ -47,6 +50,7 @@ class GpuDataset(HostDataset):
         self.device, self.rows, self.tuning = device, rows, tuning
         self.n, self.d, self.nonzeros = rows.n, rows.d, rows.nonzeros
         self.jobs, self.memo = 1, {}
+        self.home = object()  # what the views of these rows share
         with device:
             self.norms2 = rows.norms2()
             self._refuse_infinite()
@@ -54,12 +58,17 @@ class GpuDataset(HostDataset):
     # What it is.
 
     @property
-    def is_open(self) -> bool:
-        return self._is_open
+    def device_size(self) -> DeviceSize:
+        device, rows = self.device, self.rows
+        return DeviceSize(
+            device.name, device.multiprocessors, device.memory.free, rows.nbytes, rows.is_dense
+        )
 
-    @property
-    def problems_at_once(self) -> float:
-        return passes.MAX_BLOCKS_OF_THREADS if self.rows.is_dense else 1
+    def problems_at_once(self, method: Method | None = None) -> float:
+        if not (self.rows.is_dense and isinstance(method or Gram(), Gram)):
+            return 1
+        work = DeviceWork(self.n, self.d + 1, self.nonzeros, 1, self.device_size)
+        return min(passes.MAX_BLOCKS_OF_THREADS, problems_that_fit(work))
 
     @cached_property
     def mean_norm2(self) -> float:
@@ -71,6 +80,11 @@ class GpuDataset(HostDataset):
     def largest_norm2(self) -> float:
         with self.device:
             return float(self.norms2.max())
+
+    @cached_property
+    def lengths(self) -> Any:
+        """||x_i|| of every row."""
+        return self.device.xp.sqrt(self.norms2)
 
     def _refuse_infinite(self) -> None:
         xp = self.device.xp
@@ -94,12 +108,6 @@ class GpuDataset(HostDataset):
 
     # Problems.
 
-    def bind(self, problem: Problem) -> HostProblem:
-        raise NotImplementedError("the rows of this engine are not on this host")
-
-    def combine(self, coefficients: AlphaOf, bias: float | None) -> np.ndarray:
-        raise NotImplementedError("the rows of this engine are not on this host")
-
     def targets(
         self, y: Any = None, sample_weight: Any = None, offset: Any = None, classes: int = 0
     ) -> GpuTargets:
@@ -116,8 +124,7 @@ class GpuDataset(HostDataset):
         plain = loss.task == "classification" and not problem.has_offset
         shared = plain and (problem.targets.sample_weight is None)  # type: ignore[attr-defined]
         for k in range(1 if shared else K):
-            targets = problem.only(k).targets
-            assert isinstance(targets, GpuTargets)
+            targets = targets_of(problem, k)
             weights = targets.weights(0, self.n)
             total[k] = targets.total_weight
             heaviest[k] = 1.0 if weights is None else float(weights.max())
@@ -145,18 +152,17 @@ class GpuDataset(HostDataset):
     # Dual points.
 
     def owns(self, dual: Any) -> bool:
-        return isinstance(dual, DeviceDual) and dual.data is self
+        return isinstance(dual, DeviceDual) and dual.data.home is self.home
 
     def dual(
         self, problem: Problem, alpha: np.ndarray | None = None, project: bool = True
     ) -> DeviceDual:
-        inside = super().dual(problem, alpha, project).fetch()
-        return self._upload_dual(problem, inside)
+        return self._upload_dual(problem, self.host_dual(problem, alpha, project))
 
     def _upload_dual(self, problem: Problem, alpha: np.ndarray) -> DeviceDual:
         found = np.empty(alpha.shape, order="F")
         for k in range(problem.k):
-            weights = problem.only(k).targets.weights(0, self.n)  # type: ignore[attr-defined]
+            weights = targets_of(problem, k).weights(0, self.n)
             weights = np.ones(self.n) if weights is None else weights
             found[:, k] = relative(problem.loss, alpha[:, k], weights)
         with self.device as device:
@@ -166,8 +172,20 @@ class GpuDataset(HostDataset):
             )
             return DeviceDual(self, problem, cut, placed)
 
+    def joined_dual(self, duals: Sequence[Dual]) -> DeviceDual:
+        points = [dual for dual in duals if isinstance(dual, DeviceDual)]
+        assert len(points) == len(duals)
+        whole = points[0].whole
+        ours = whole is not None and all(point.whole is whole for point in points)
+        if whole is not None and ours and [p.place for p in points] == list(range(whole.k)):
+            return whole
+        with self.device as device:
+            cut, count = points[0].cut, len(points)
+            alpha = placed_alpha(device, cut, count, lambda k: points[k].column(0), "float64")
+            return DeviceDual(self, points[0].problem, cut, alpha)
+
     def balanced(self, problem: Problem, dual: Dual) -> DeviceDual:
-        return self._upload_dual(problem, super().balanced(problem, dual).fetch())
+        return self._upload_dual(problem, self.host_balanced(problem, dual))
 
     def dual_at(self, problem: Problem, W: np.ndarray) -> DeviceDual:
         found = np.empty((self.n, problem.k), order="F")
@@ -204,8 +222,7 @@ class GpuDataset(HostDataset):
         """a_i and c_i of every row, of one problem after another, on the host."""
         products = self.scores(np.ascontiguousarray(W[: self.d]))
         for k in range(problem.k):
-            targets = problem.only(k).targets
-            assert isinstance(targets, GpuTargets)
+            targets = targets_of(problem, k)
             signs, offsets = targets.signs_and_offsets(problem.loss)
             constant = float(problem.offset[k])
             if problem.bias is not None:
@@ -224,8 +241,7 @@ class GpuDataset(HostDataset):
             )
             bias2 = 0.0 if problem.bias is None else float(problem.bias[k]) ** 2
             lengths = np.sqrt(norms2 + bias2) * INFLATION + least_length(facts.longest_row)
-            targets = problem.only(k).targets
-            assert isinstance(targets, GpuTargets)
+            targets = targets_of(problem, k)
             signs, offsets = targets.signs_and_offsets(problem.loss)
             fixed = np.abs(offsets - signs * constant)
             off = (error.per_length + float(distance[k])) * lengths + error.constant
@@ -245,9 +261,7 @@ class GpuDataset(HostDataset):
         return total
 
     def hessian_times(self, problem: Problem, W: np.ndarray, V: np.ndarray) -> np.ndarray:
-        columns = [
-            self._hessian_products(problem, W, V[:, [k]], k)[:, 0] for k in range(problem.k)
-        ]
+        columns = [self._hessian_products(problem, W, V[:, [k]], k)[:, 0] for k in range(problem.k)]
         return np.column_stack(columns)
 
     def _hessian_products(
@@ -347,11 +361,29 @@ class GpuDataset(HostDataset):
         view.__dict__.update(self.__dict__)
         return view
 
+    def close(self) -> None:
+        """Give back the memory of the rows; the views of `share` go on with them."""
+        super().close()
+        self.memo = {}
+        self.__dict__.pop("lengths", None)
+        del self.rows, self.norms2
+
+
 def place(
     X: Any, jobs: int = 1, tuning: Tuning = DEFAULT_TUNING, keeps_norms: bool = True,
     device: int | None = None,
 ) -> GpuDataset:  # fmt: skip
     """X on a CUDA device: where it is if it is on one, else uploaded."""
-    found = CudaDevice(device)
+    found = device_of(_chosen(X, device))
     with found:
         return GpuDataset(found, read_rows(X, found), tuning)
+
+
+def _chosen(X: Any, device: int | None) -> int | None:
+    """The device on which X is, or the one that was asked for."""
+    number = device_number(X)
+    if number is not None and device not in (None, number):
+        raise ValueError(
+            f"device must be {number}, where X is, or None, not {device}: copy X there first"
+        )
+    return device if number is None else number

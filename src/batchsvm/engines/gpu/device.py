@@ -1,18 +1,22 @@
 """One CUDA device: its arrays, its products, its kernels, and work that is repeated on it.
 
-This file and `kernels.py` are the only ones that know CuPy.  Everything else in this folder works
-with `device.xp`, the array module, and with what a `CudaDevice` offers, so that the tests can put
-NumPy in its place (`tests/engines/simulated.py`) and run all but the CUDA code anywhere.
+This file, `cublas.py` and `kernels.py` are the only ones that know CuPy.  Everything else in this
+folder works with `device.xp`, the array module, and with what a `CudaDevice` offers, so that the
+tests can put NumPy in its place (`tests/simulated.py`) and run all but the CUDA code
+anywhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import lru_cache
+from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from batchsvm.engines.gpu.cublas import Cublas
 from batchsvm.engines.gpu.sparse_kernels import DeviceKernels
 
 INSTALL = "pip install 'batchsvm[gpu-cuda12]' or 'batchsvm[gpu-cuda13]'"
@@ -53,33 +57,48 @@ class DeviceMemory(NamedTuple):
     total: int
 
 
+def device_of(number: int | None = None) -> CudaDevice:
+    """The device of this number; None is CuPy's current one."""
+    count = device_count()
+    if number is None:
+        number = int(_cupy().cuda.runtime.getDevice())
+    if not 0 <= number < count:
+        raise ValueError(f"device must be from 0 to {count - 1}, not {number}")
+    return _device(number)
+
+
+@lru_cache
+def _device(number: int) -> CudaDevice:
+    # It stays until the process ends: to end a handle of cuBLAS would break a graph that is being
+    # captured, and the garbage collector runs at any time.
+    return CudaDevice(number)
+
+
 class CudaDevice:
     """A device and the stream on which all of this engine's work runs, one after another.
 
-    The stream waits for what others have put on the default stream, and they for it.
+    The stream waits for what others have put on the default stream, and they for it.  Threads
+    enter the device one at a time.
     """
 
-    def __init__(self, number: int | None = None) -> None:
-        count = device_count()
+    def __init__(self, number: int) -> None:
         cupy = _cupy()
-        if number is None:
-            number = int(cupy.cuda.runtime.getDevice())
-        if not 0 <= number < count:
-            raise ValueError(f"device must be from 0 to {count - 1}, not {number}")
         self.xp, self.number = cupy, number
         self._device = cupy.cuda.Device(number)
         with self._device:
             self._stream = cupy.cuda.Stream()
+            self._cublas = Cublas(cupy, self._stream)
             properties = cupy.cuda.runtime.getDeviceProperties(number)
         self.name = properties["name"].decode()
         self.multiprocessors = int(properties["multiProcessorCount"])
         self.kernels = DeviceKernels(cupy)
+        self._lock = RLock()
         self._contexts: list[ExitStack] = []
 
     def __enter__(self) -> CudaDevice:
         stack = ExitStack()
-        stack.enter_context(self._device)
-        stack.enter_context(self._stream)
+        for context in (self._lock, self._device, self._stream):
+            stack.enter_context(context)
         self._contexts.append(stack)
         return self
 
@@ -118,7 +137,7 @@ class CudaDevice:
     ) -> None:
         """out = A B or A B', added to out if `accumulate`; row-major, of one type; A and out may be
         the first columns of wider arrays.  A stack of matrices is multiplied one by one."""
-        self.kernels.matmul(A, B, out, transpose_b, accumulate, precision)
+        self._cublas.matmul(A, B, out, transpose_b, accumulate, precision)
 
     def repeated(self, work: Callable[[], None]) -> Callable[[int], None]:
         """A function that does `work`, which allocates nothing, a number of times."""

@@ -1,8 +1,8 @@
 """Dual points on the device.
 
-alpha lies batch by batch, then problem by problem, so that the warp of one problem reads a batch in
-one go: alpha[batch, k, place], relative to the weights.  Row cut[batch, place] has that place; -1 is
-no row.  What counts is the value put into the box in float64, times the weight.
+alpha lies batch by batch, then problem by problem, so that the warp of one problem reads a batch
+in one go: alpha[batch, k, place], relative to the weights.  Row cut[batch, place] has that place;
+-1 is no row.  What counts is the value put into the box in float64, times the weight.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ class DeviceDual:
     problem: Problem
     cut: Any  # (batches, B) of int32
     alpha: Any  # (batches, K, B) of float32 or float64
+    whole: DeviceDual | None = None  # what this is column `place` of
+    place: int = 0
 
     @property
     def B(self) -> int:
@@ -40,11 +42,14 @@ class DeviceDual:
 
     def only(self, k: int) -> DeviceDual:
         """The dual point of problem k alone; it shares the memory of all."""
-        return replace(self, problem=self.problem.only(k), alpha=self.alpha[:, k : k + 1])
+        if self.k == 1:
+            return self
+        one = self.alpha[:, k : k + 1]
+        return replace(self, problem=self.problem.only(k), alpha=one, whole=self, place=k)
 
     def fetch(self) -> np.ndarray:
         """alpha on this host, (n, K), each column contiguous."""
-        if not self.data.is_open:
+        if not (self.data.is_open or self.data.duals_outlive):
             raise ValueError(
                 "alpha is gone with its data set, which is closed: read Solution.alpha before, or"
                 " keep the data set open (batchsvm.place)"

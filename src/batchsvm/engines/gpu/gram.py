@@ -8,6 +8,7 @@ problems share the Gram matrices.  Problems that are done leave, and what remain
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ from batchsvm.engines.gpu import passes
 from batchsvm.engines.gpu.batches import Batches, batches_of
 from batchsvm.engines.gpu.device import CudaDevice
 from batchsvm.engines.gpu.dual import DeviceDual, placed_alpha
+from batchsvm.engines.gpu.kernels import FEW_PROBLEMS
+from batchsvm.engines.gpu.rows import PARTS
 from batchsvm.engines.protocol import Dual, Progress
 from batchsvm.losses import Loss
 from batchsvm.methods import Gram
@@ -60,15 +63,15 @@ class GramState:
     W: Any  # (K, p)
     alpha: Any  # (batches, K, B)
     beta: Any  # (K,)
-    theta: Any
     refused: Any
     order: Any  # the batches of an epoch, S per round, -1 for none
     round: Any  # one integer
+    ticket: Any  # one integer, which counts problems at the end of a round
     rows: Any  # (S B, d): work space
     products: Any  # (K, S B)
     changes: Any  # (K, S B): v of each row
     fresh: Any  # (S, K, B): alpha after a round of several batches; None for one
-    Delta: Any  # (K, d), likewise
+    Delta: Any  # (parts, K, d): what w changes by, likewise
     estimate: Any  # (S, K): N times the gap that the epoch has shown
     partial: Any  # (4, S, K): sums over each batch
 
@@ -76,6 +79,29 @@ class GramState:
     def curvature(self) -> float:
         """The second derivative of the conjugate, where that is constant."""
         return float(getattr(self.loss, "conjugate_curvature", 0.0))
+
+
+def run_round(device: CudaDevice, rows: Any, state: GramState) -> None:
+    """One round: the batches at `state.round` take their steps, and w follows."""
+    kernels, W, precision = device.kernels, state.W[:, : state.d], state.precision
+    if state.rows is not None:
+        kernels.gather(rows, state.cut, state.rows, state)
+    if not state.gram_is_kept:
+        stack = state.rows.reshape(state.S, state.B, state.d)
+        device.matmul(stack, stack, state.gram, transpose_b=True, precision=precision)
+    if state.K <= FEW_PROBLEMS:
+        kernels.row_products(rows, state.cut, W, state.products, state)
+        kernels.solve(state)
+        kernels.add_rows(rows, state.cut, state.changes, state.Delta, state)
+    else:
+        device.matmul(W, state.rows, state.products, transpose_b=True, precision=precision)
+        kernels.solve(state)
+        to, adds = (W, True) if state.Delta is None else (state.Delta[0], False)
+        device.matmul(state.changes, state.rows, to, accumulate=adds, precision=precision)
+    if state.Delta is not None:
+        kernels.finish(state, GAMMA)
+    else:
+        kernels.advance(state)
 
 
 class GramTrainer:
@@ -98,6 +124,7 @@ class GramTrainer:
         self.iterations = np.zeros(K, np.int64)
         self._iteration = self._epochs_since_refresh = 0
         self._gap_before = inf
+        self._keeps_gram = schedule.keeps_gram
         self._automatic = schedule.precision == "auto"
         precision = "tf32" if self._automatic else schedule.precision
         with self.device as device:
@@ -132,25 +159,32 @@ class GramTrainer:
         real = "float64" if precision == "float64" else "float32"
         targets: Any = problem.targets
         unit = 1.0 / (problem.lam * self.facts.total_weight)[active]
-        first = np.full(K, self.method.first_beta(1.0, S)) if before is None else device.to_host(before.beta)
+        first = (
+            np.full(K, self.method.first_beta(1.0, S))
+            if before is None
+            else device.to_host(before.beta)
+        )
         refused = np.zeros(K, np.int32) if before is None else device.to_host(before.refused)
-        gram, is_kept = self.batches.gram(precision, S)
-        several = S > 1
+        gram, is_kept = self.batches.gram(precision, S, self._keeps_gram)
+        direct = K <= FEW_PROBLEMS
+        several, parts = S > 1 or direct, PARTS if direct else 1
         state = GramState(
             problem.loss, real, precision, data.d, K, S, B, self.sweeps, self.batches.cut, gram,
             is_kept, targets.columns(real), device.upload(problem.offset[active], real),
             device.upload(targets.columns_of(problem.k)[active]), device.upload(unit, real),
             None if problem.bias is None else device.upload(problem.bias[active], real),
-            W, alpha, device.upload(first, real), xp.ones(K, real),
+            W, alpha, device.upload(first, real),
             device.upload(refused, np.int32),
             xp.full(self.rounds * S, -1, np.int32) if before is None else before.order,
-            xp.zeros(1, np.int32) if before is None else before.round,
-            xp.empty((S * B, data.d), real), xp.empty((K, S * B), real),
+            xp.zeros(1, np.int32) if before is None else before.round, xp.zeros(1, np.int32),
+            None if direct and is_kept else xp.empty((S * B, data.d), real),
+            xp.empty((K, S * B), real),
             xp.empty((K, S * B), real), xp.empty((S, K, B), real) if several else None,
-            xp.empty((K, data.d), real) if several else None, xp.zeros((S, K)),
+            xp.empty((parts, K, data.d), real) if several else None, xp.zeros((S, K)),
             xp.zeros((4, S, K), real),
         )  # fmt: skip
-        self._rounds = device.repeated(lambda: self._round(state))
+        # It must not know this trainer: a cycle would keep the memory of a device.
+        self._rounds = device.repeated(partial(run_round, device, data.rows, state))
         return state
 
     @property
@@ -159,22 +193,6 @@ class GramTrainer:
         return -(-len(self.batches.cut) // self.S)
 
     # Rounds.
-
-    def _round(self, state: GramState) -> None:
-        device, kernels, d = self.device, self.device.kernels, self.data.d
-        kernels.gather(self.data.rows, state.cut, state.rows, state)
-        if not state.gram_is_kept:
-            stack = state.rows.reshape(state.S, state.B, d)
-            device.matmul(stack, stack, state.gram, transpose_b=True, precision=state.precision)
-        W, precision = state.W[:, :d], state.precision
-        device.matmul(W, state.rows, state.products, transpose_b=True, precision=precision)
-        kernels.solve(state)
-        if state.S == 1:
-            device.matmul(state.changes, state.rows, W, accumulate=True, precision=precision)
-        else:
-            device.matmul(state.changes, state.rows, state.Delta, precision=precision)
-            kernels.finish(state, GAMMA)
-        kernels.advance(state)
 
     def _end_epoch(self) -> np.ndarray:
         """Begin the next epoch; N times the gap that the last one has shown, per problem."""
@@ -315,9 +333,7 @@ class GramTrainer:
                 self._best_alpha[part, to] = self.state.alpha[part][:, places]
 
     def best(self) -> tuple[np.ndarray, DeviceDual]:
-        return self._best_W, DeviceDual(
-            self.data, self.problem, self.batches.cut, self._best_alpha
-        )
+        return self._best_W, DeviceDual(self.data, self.problem, self.batches.cut, self._best_alpha)
 
     @property
     def beta(self) -> np.ndarray:

@@ -1,6 +1,6 @@
-"""CUDA C compiled by NVRTC through CuPy, which keeps what it has compiled on disk; and cuBLAS.
+"""CUDA C compiled by NVRTC through CuPy, which keeps what it has compiled on disk.
 
-Each method launches one kernel of the `.cu` file that it names.  `tests/engines/simulated.py` has
+Each method launches one kernel of the `.cu` file that it names.  `tests/simulated.py` has
 the same methods in NumPy.
 """
 
@@ -32,7 +32,9 @@ TINY = {"float32": "1e-30f", "float64": "1e-300"}
 ALMOST_ONE = {"float32": "(1 - 1e-6f)", "float64": "(1 - 1e-9)"}
 CHUNK_ROWS = 2048  # summed by one block of threads
 THREADS = 256
-SOLVE_WARPS = 4  # problems per block of threads
+FEW_PROBLEMS = 4  # up to so many, a block of threads is as large as it can be
+SOLVE_WARPS = 8  # problems per block of threads
+MAX_SHARED_BYTES = 200 * 2**10  # of a Gram matrix that a block of threads shares
 
 
 def loss_source(loss: Loss) -> str:
@@ -58,7 +60,8 @@ def in_double(loss: Loss) -> str:
 
 def parameter_of(loss: Loss) -> float:
     """The one number that a loss has."""
-    return float(tuple(loss)[0])  # type: ignore[arg-type]
+    [field] = loss._fields  # type: ignore[attr-defined]
+    return float(getattr(loss, field))
 
 
 @lru_cache
@@ -85,7 +88,7 @@ class CudaKernels:
             lines += [f"#define ALMOST_ONE {ALMOST_ONE[real]}"]
             lines += [f"#define {word} {value}" for word, value in defines.items()]
             parts = ["\n".join(lines), _file("reduce.cuh")]
-            parts += [_file("readers.cuh")] if "SOURCE" in defines else []
+            parts += [_file("numbers.cuh")] if "SOURCE" in defines else []
             if loss is not None:
                 parts += [loss_source(loss), _file("examples.cuh")]
                 parts += [in_double(loss)] if real == "float32" and "RULE" in defines else []
@@ -99,10 +102,30 @@ class CudaKernels:
     def gather(self, rows: DenseRows, cut: Any, out: Any, state: GramState | None = None) -> None:
         """out[r] = the row cut[r]; with a state, the rows of the batches of its round."""
         kernel = self.function("rows.cu", "gather", str(out.dtype), **_source_of(rows))
-        order, round_ = (None, None) if state is None else (state.order, state.round)
         batch_rows, batches = (1, 1) if state is None else (state.B, state.S)
-        arguments = rows.values, cut, order, round_, out, batch_rows, batches, rows.d
+        arguments = rows.values, cut, *_round_of(state), out, batch_rows, batches, rows.d
         kernel((len(out),), (THREADS,), _typed(arguments))
+
+    def row_products(
+        self, rows: DenseRows, cut: Any, W: Any, out: Any, state: GramState | None = None
+    ) -> None:
+        """Products of W with the rows of the cut where they lie; with a state, of its round."""
+        kernel = self.function("direct.cu", "row_products", str(out.dtype), **_source_of(rows))
+        K, places = out.shape
+        stride = W.strides[0] // W.itemsize
+        arguments = rows.values, W, stride, cut, *_round_of(state), out, *_sizes(state, places)
+        kernel((-(-places * 32 // THREADS),), (THREADS,), _typed((*arguments, rows.d, K)))
+
+    def add_rows(
+        self, rows: DenseRows, cut: Any, changes: Any, out: Any, state: GramState | None = None
+    ) -> None:
+        """Sums of changes times rows in parts, out (parts, K, d); with a state, of its round."""
+        kernel = self.function("direct.cu", "add_rows", str(out.dtype), **_source_of(rows))
+        K, places = changes.shape
+        arguments = rows.values, changes, cut, *_round_of(state), out, *_sizes(state, places)
+        threads = min(THREADS, -(-rows.d // 32) * 32)
+        grid = len(out), -(-rows.d // threads), K
+        kernel(grid, (threads,), _typed((*arguments, rows.d, K)))
 
     def norms2(self, rows: DenseRows, out: Any) -> None:
         kernel = self.function("rows.cu", "row_norms2", "float64", **_source_of(rows))
@@ -115,13 +138,19 @@ class CudaKernels:
     def solve(self, state: GramState) -> None:
         """The steps of the batches of a round."""
         s = state
-        kernel = self.function("gram.cu", "solve", s.real, s.loss, B=s.B)
-        warps = min(SOLVE_WARPS, s.K)
+        needed = s.B * s.B * np.dtype(s.real).itemsize
+        is_shared = needed <= MAX_SHARED_BYTES
+        kernel = self.function("gram.cu", "solve", s.real, s.loss, B=s.B, SHARED=int(is_shared))
+        if is_shared and kernel.max_dynamic_shared_size_bytes < needed:
+            kernel.max_dynamic_shared_size_bytes = needed
+        # Warps without a problem help to copy the Gram matrix.
+        warps = SOLVE_WARPS if is_shared else min(SOLVE_WARPS, s.K)
         real = np.dtype(s.real).type
         kernel(
             (-(-s.K // warps), s.S),
             (32 * warps,),
-            _typed(
+            shared_mem=needed if is_shared else 0,
+            args=_typed(
                 (
                     s.products, s.gram, int(s.gram_is_kept), s.alpha, s.fresh, s.changes, s.W,
                     s.W.shape[1], s.d, s.cut, s.order, s.round, *_targets(s.targets), s.constants,
@@ -132,24 +161,24 @@ class CudaKernels:
         )  # fmt: skip
 
     def finish(self, state: GramState, gamma: float) -> None:
-        """beta and theta of several batches, and w and alpha moved by theta."""
+        """beta and theta of the batches of a round, w and alpha moved by theta; the next round."""
         s, real = state, np.dtype(state.real).type
         kernel = self.function("round.cu", "finish", s.real)
+        threads = min(1024, -(-s.d // 32) * 32) if s.K <= FEW_PROBLEMS else THREADS
         kernel(
             (s.K,),
-            (THREADS,),
+            (threads,),
             _typed(
                 (
-                    s.W, s.Delta, s.partial, s.beta, s.theta, s.refused, s.unit, s.bias, s.K, s.S,
-                    s.d, s.W.shape[1], real(gamma), real(s.curvature),
+                    s.W, s.Delta, s.partial, s.beta, s.refused, s.alpha, s.fresh, s.order, s.round,
+                    s.ticket, s.unit, s.bias, s.K, s.S, s.B, s.d, s.W.shape[1], len(s.Delta),
+                    real(gamma), real(s.curvature),
                 )
             ),
         )  # fmt: skip
-        kernel = self.function("round.cu", "apply", s.real)
-        arguments = s.alpha, s.fresh, s.theta, s.order, s.round, s.K, s.B
-        kernel((-(-s.K * s.B // THREADS), s.S), (THREADS,), _typed(arguments))
 
     def advance(self, state: GramState) -> None:
+        """The next round, where `finish` has not ended this one."""
         self.function("round.cu", "advance", state.real)((1,), (1,), (state.round,))
 
     # Sums for certificates (sums.cu).
@@ -165,9 +194,9 @@ class CudaKernels:
             (THREADS,),
             _typed(
                 (
-                    products, at.dual.alpha, at.dual.cut, np.int64(begin), count, at.dual.B,
-                    *_targets(at.targets), at.constants, at.problems, at.norms2, at.bias, at.w_bias,
-                    at.per_length, at.constant_error, np.float64(at.relative_error), K,
+                    products, at.dual.alpha, at.dual.cut, begin // at.dual.B, count, at.dual.B,
+                    *_targets(at.targets), at.constants, at.problems, at.lengths, at.bias,
+                    at.w_bias, at.per_length, at.constant_error, np.float64(at.relative_error), K,
                     *_box(at.loss), out,
                 )
             ),
@@ -183,7 +212,7 @@ class CudaKernels:
             (THREADS,),
             _typed(
                 (
-                    at.dual.alpha, at.dual.cut, np.int64(begin), count, at.dual.B,
+                    at.dual.alpha, at.dual.cut, begin // at.dual.B, count, at.dual.B,
                     *_targets(at.targets), at.constants, at.problems, K, *_box(at.loss)[:2], out,
                 )
             ),
@@ -191,42 +220,15 @@ class CudaKernels:
 
     def _sums_kernel(self, name: str, at: PointPass) -> Any:
         alpha = CTYPES[str(at.dual.alpha.dtype)]
-        return self.function(
-            "sums.cu", name, "float64", at.loss, ALPHA=alpha, CHUNK=CHUNK_ROWS
-        )
+        return self.function("sums.cu", name, "float64", at.loss, ALPHA=alpha, CHUNK=CHUNK_ROWS)
 
-    # cuBLAS.
 
-    def matmul(
-        self, A: Any, B: Any, out: Any, transpose_b: bool, accumulate: bool, precision: str
-    ) -> None:
-        cublas = self._cupy.cuda.cublas
-        handle = self._cupy.cuda.device.get_cublas_handle()
-        compute = {
-            "tf32": cublas.CUBLAS_COMPUTE_32F_FAST_TF32,
-            "float32": cublas.CUBLAS_COMPUTE_32F,
-            "float64": cublas.CUBLAS_COMPUTE_64F_PEDANTIC,  # no emulation: certificates rely on it
-        }[precision]
-        real = np.float64 if precision == "float64" else np.float32
-        kind = self._cupy.cuda.runtime.CUDA_R_64F if real is np.float64 else 0
-        one, zero = np.array(1, real), np.array(1 if accumulate else 0, real)
-        m, n, k = out.shape[-2], out.shape[-1], A.shape[-1]
-        leading = [array.strides[-2] // array.itemsize for array in (A, B, out)]
-        # cuBLAS is column-major, where our arrays are their transposes: out' = B' A'.
-        operations = cublas.CUBLAS_OP_T if transpose_b else cublas.CUBLAS_OP_N, cublas.CUBLAS_OP_N
-        if out.ndim == 2:
-            cublas.gemmEx(
-                handle, *operations, n, m, k, one.ctypes.data, B.data.ptr, kind, leading[1],
-                A.data.ptr, kind, leading[0], zero.ctypes.data, out.data.ptr, kind, leading[2],
-                compute, -1,
-            )  # fmt: skip
-            return
-        steps = [array.strides[0] // array.itemsize for array in (A, B, out)]
-        cublas.gemmStridedBatchedEx(
-            handle, *operations, n, m, k, one.ctypes.data, B.data.ptr, kind, leading[1], steps[1],
-            A.data.ptr, kind, leading[0], steps[0], zero.ctypes.data, out.data.ptr, kind,
-            leading[2], steps[2], len(out), compute, -1,
-        )  # fmt: skip
+def _round_of(state: GramState | None) -> tuple[Any, Any]:
+    return (None, None) if state is None else (state.order, state.round)
+
+
+def _sizes(state: GramState | None, places: int) -> tuple[int, int]:
+    return (places, 1) if state is None else (state.B, state.S)
 
 
 def _source_of(rows: DenseRows | CsrRows) -> dict[str, Any]:

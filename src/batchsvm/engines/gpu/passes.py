@@ -31,7 +31,7 @@ class PointPass:
     targets: Any
     constants: Any  # (K,): the fixed part of predictions
     problems: Any  # (K,): which column of the targets each problem has
-    norms2: Any  # (n,)
+    lengths: Any  # (n,): ||x_i||
     bias: Any  # (K,), or None
     w_bias: Any  # (K,): the bias entries of W, or None
     per_length: Any  # (K,): see core/rounding.ResponseError
@@ -71,7 +71,7 @@ def point_pass(
         targets.columns("float64"),  # type: ignore[attr-defined]
         upload(problem.offset),
         upload(targets.columns_of(K)),  # type: ignore[attr-defined]
-        data.norms2,
+        data.lengths,
         upload(problem.bias) if has_bias else None,
         upload(np.ascontiguousarray(W[-1])) if has_bias and W is not None else None,
         upload(errors[0]),

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
+from batchsvm.core.arrays import dtype_name, is_device_array
 from batchsvm.core.data_checks import as_matrix, refuse_broken, tell_conversion
 from batchsvm.engines.gpu.device import CudaDevice
 from batchsvm.engines.gpu.rows import DenseRows, DeviceRows
 from batchsvm.engines.gpu.sparse_rows import csr_on_device, upload_csr
 
 BLOCK_BYTES = 2**28  # uploaded at a time
+SHOWN_BYTES = 2**32  # from here on, a progress bar
 KINDS = ("float16", "bfloat16", "float32", "float64")
-
-
-def is_on_device(X: Any) -> bool:
-    """Whether X is an array or a sparse matrix of a CUDA device, of any library."""
-    if type(X).__module__.startswith("cupyx."):
-        return True
-    if hasattr(X, "__cuda_array_interface__"):
-        return True
-    return hasattr(X, "__dlpack_device__") and X.__dlpack_device__()[0] in (2, 13)
 
 
 def read_rows(X: Any, device: CudaDevice) -> DeviceRows:
     """The rows of X; a copy is made of what is on the host, or not of a kind that kernels read."""
-    if is_on_device(X):
+    if is_device_array(X):
         return _read_device(X, device)
     return _upload(X, device)
 
@@ -49,7 +44,7 @@ def _read_device(X: Any, device: CudaDevice) -> DeviceRows:
 
 def _as_cupy(X: Any, device: CudaDevice) -> tuple[Any, str]:
     """The array as the device's own library sees it, without a copy, and its kind of numbers."""
-    kind = str(X.dtype).removeprefix("torch.")
+    kind = dtype_name(X)
     if kind == "bfloat16":  # seen as integers, since CuPy has no such type
         bits: Any = np.int16
         if type(X).__module__.startswith("torch"):
@@ -80,9 +75,23 @@ def _upload(X: Any, device: CudaDevice) -> DeviceRows:
     refuse_too_large(values.nbytes, values.shape, device)
     out = device.xp.empty(values.shape, values.dtype)
     step = max(1, BLOCK_BYTES // (values.itemsize * values.shape[1]))
-    for start in range(0, values.shape[0], step):
-        out[start : start + step] = device.upload(np.ascontiguousarray(values[start : start + step]))
+    starts = range(0, values.shape[0], step)
+    for start in _with_progress(starts, values.nbytes):
+        out[start : start + step] = device.upload(
+            np.ascontiguousarray(values[start : start + step])
+        )
     return DenseRows(device, out, kind)
+
+
+def _with_progress(starts: range, size: int) -> Iterable[int]:
+    """The blocks with a progress bar on a terminal, where they take longer than a moment."""
+    if size < SHOWN_BYTES or not sys.stderr.isatty():
+        return starts
+    from rich.console import Console
+    from rich.progress import track
+
+    words = f"uploading {size / 2**30:.3g} GiB"
+    return track(starts, words, console=Console(stderr=True), transient=True)
 
 
 def refuse_too_large(needed: int, shape: tuple[int, ...], device: CudaDevice) -> None:

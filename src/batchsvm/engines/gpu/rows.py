@@ -7,7 +7,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from batchsvm.engines.gpu.device import CudaDevice
+from batchsvm.engines.gpu.kernels import FEW_PROBLEMS
 
+PARTS = 64  # in which a round adds up rows
+PASS_PARTS = 1024  # and a pass over all of them
 ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 
 
@@ -74,13 +77,23 @@ class DenseRows:
         self._space = None
 
     def products(self, cut: Any, W: Any, out: Any) -> None:
-        self.device.matmul(W, self.gather(cut), out, transpose_b=True)
+        if len(W) <= FEW_PROBLEMS:
+            self.device.kernels.row_products(self, cut, W, out)
+        else:
+            self.device.matmul(W, self.gather(cut), out, transpose_b=True)
 
     def combine(self, cut: Any, coefficients: Any, out: Any) -> None:
-        self.device.matmul(coefficients, self.gather(cut), out, accumulate=True)
+        if len(out) <= FEW_PROBLEMS:
+            parts = self.device.xp.empty((min(PASS_PARTS, cut.size), *out.shape))
+            self.device.kernels.add_rows(self, cut, coefficients, parts)
+            out += parts.sum(axis=0)
+        else:
+            self.device.matmul(coefficients, self.gather(cut), out, accumulate=True)
 
     def take(self, rows: Any) -> DenseRows:
-        return DenseRows(self.device, self.device.xp.ascontiguousarray(self.values[rows]), self.kind)
+        return DenseRows(
+            self.device, self.device.xp.ascontiguousarray(self.values[rows]), self.kind
+        )
 
     def to_host(self, rows: np.ndarray) -> np.ndarray:
         cut = self.device.upload(rows, np.int32)

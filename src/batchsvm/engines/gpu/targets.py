@@ -44,4 +44,4 @@ class GpuTargets(HostTargets):
         if array is None:
             return None
         rows = array[np.newaxis] if array.ndim == 1 else array.T
-        return self.device.upload(np.ascontiguousarray(rows), real)
+        return self.device.upload(np.ascontiguousarray(rows)).astype(real)

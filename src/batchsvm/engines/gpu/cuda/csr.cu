@@ -18,7 +18,7 @@ extern "C" __global__ void csr_norms2(CSR, double *__restrict__ out, long long r
     if (row >= rows) return;
     double sum = 0;
     for (long long e = starts[row] + (threadIdx.x & 31); e < starts[row + 1]; e += 32) {
-        double value = as_double(values + e);
+        double value = read(values + e);
         sum += value * value;
     }
     sum = warp_sum(sum);
@@ -39,7 +39,7 @@ extern "C" __global__ void csr_products(
         int problems = min(AT_ONCE, K - first);
         double sums[AT_ONCE] = {};
         for (long long e = begin + lane; e < end; e += 32) {
-            double value = as_double(values + e);
+            double value = read(values + e);
             const double *w = W + (long long)first * columns + indices[e];
 #pragma unroll
             for (int k = 0; k < AT_ONCE; k++)
@@ -66,7 +66,7 @@ extern "C" __global__ void csr_combine(
         if (coefficient == 0) continue;
         double *to = out + (long long)k * columns;
         for (long long e = starts[row] + (threadIdx.x & 31); e < starts[row + 1]; e += 32)
-            atomicAdd(to + indices[e], coefficient * as_double(values + e));
+            atomicAdd(to + indices[e], coefficient * read(values + e));
     }
 }
 
@@ -81,7 +81,7 @@ extern "C" __global__ void csr_columns(
         const double *of_rows = coefficients + k * rows;
         double sum = 0;
         for (long long e = starts[column] + (threadIdx.x & 31); e < starts[column + 1]; e += 32)
-            sum += as_double(values + e) * of_rows[indices[e]];
+            sum += read(values + e) * of_rows[indices[e]];
         sum = warp_sum(sum);
         if ((threadIdx.x & 31) == 0) out[(long long)k * columns + column] += sum;
     }

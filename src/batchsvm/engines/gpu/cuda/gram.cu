@@ -4,8 +4,10 @@
 // vote which of them would move.  Those before the first one would not, and nothing has changed
 // for them, so that the warp goes to the first that moves: the result is that of visiting all rows
 // one after another, and a row at rest costs nothing.  B, the rows of a batch, is a multiple of 32.
+// The warps of a block work on the same batch, whose Gram matrix they share where it fits (SHARED).
 
 constexpr int GROUPS = B / 32;
+extern __shared__ char shared_memory[];
 
 extern "C" __global__ void solve(
     const T *__restrict__ products, const T *__restrict__ gram, int gram_is_kept,
@@ -16,8 +18,17 @@ extern "C" __global__ void solve(
     T *__restrict__ partial, int K, int sweeps, T parameter) {
     int lane = threadIdx.x & 31, k = (blockIdx.x * blockDim.x + threadIdx.x) >> 5;
     int slot = blockIdx.y, batches = gridDim.y;
-    if (k >= K) return;
     int batch = order[(long long)*round * batches + slot];
+    const T *G = gram + (gram_is_kept ? (long long)max(batch, 0) : (long long)slot) * B * B;
+    if (SHARED) {
+        constexpr int WIDE = 16 / sizeof(T);  // numbers that are copied at a time
+        const float4 *from = (const float4 *)G;
+        float4 *to = (float4 *)shared_memory;
+        for (int j = threadIdx.x; j < B * B / WIDE; j += blockDim.x) to[j] = from[j];
+        __syncthreads();
+        G = (const T *)shared_memory;
+    }
+    if (k >= K) return;
     T *changed = changes + ((long long)k * batches + slot) * B;
     T *part = partial + (long long)slot * K + k;
     long long next_part = (long long)batches * K;
@@ -26,7 +37,6 @@ extern "C" __global__ void solve(
         if (lane == 0) for (int p = 0; p < 4; p++) part[p * next_part] = 0;
         return;
     }
-    const T *G = gram + (gram_is_kept ? (long long)batch : (long long)slot) * B * B;
     T *own_alpha = alpha + ((long long)batch * K + k) * B;
     const T beta = betas[k], bias_k = bias ? bias[k] : T(0), bias2 = bias_k * bias_k;
     const T bias_part = bias ? bias_k * W[(long long)k * w_stride + columns] : T(0);

@@ -1,4 +1,4 @@
-// Rows of X: gathered into work space, and their norms.  X may hold 16, 32 or 64 bit numbers.
+// Rows of X: gathered into work space, and their norms.
 
 // out[r] = X[rows[r]], in the numbers of the steps; a row number of -1 gives zeros.
 // With an order, the rows are those of the batches of this round: batch `order[round S + s]`.
@@ -11,7 +11,7 @@ extern "C" __global__ void gather(
     T *to = out + (long long)blockIdx.x * columns;
     const SOURCE *from = X + (long long)row * columns;
     for (int j = threadIdx.x; j < columns; j += blockDim.x)
-        to[j] = row < 0 ? T(0) : T(as_double(from + j));
+        to[j] = row < 0 ? T(0) : T(read(from + j));
 }
 
 // ||x_i||^2 of every row, in float64; one warp per row.
@@ -23,7 +23,7 @@ extern "C" __global__ void row_norms2(
     const SOURCE *x = X + row * columns;
     double sum = 0;
     for (int j = lane; j < columns; j += 32) {
-        double value = as_double(x + j);
+        double value = read(x + j);
         sum += value * value;
     }
     sum = warp_sum(sum);

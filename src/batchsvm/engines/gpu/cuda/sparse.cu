@@ -25,7 +25,7 @@ struct Row {
     const SOURCE *values;
     const INDEX *indices;
     int length;
-    __device__ T value(int k) const { return T(as_double(values + k)); }
+    __device__ T value(int k) const { return T(read(values + k)); }
     __device__ long long column(int k) const { return DENSE ? (long long)k : indices[k]; }
 };
 

@@ -4,17 +4,17 @@
 // the weights and put into the box here.  Row `cut[position]` is at `position`.
 
 __device__ inline T relative_alpha(
-    const ALPHA *__restrict__ alpha, long long position, int k, int K, int batch_rows, T lower,
-    T upper) {
-    long long batch = position / batch_rows;
-    T found = T(alpha[(batch * K + k) * batch_rows + position % batch_rows]);
-    return min(max(found, lower), upper);
+    const ALPHA *__restrict__ alpha, int first_batch, int place, int k, int K, int batch_rows,
+    T lower, T upper) {
+    int batch = place / batch_rows;  // of 32 bits: a division of 64 takes as long as all the rest
+    long long start = ((long long)(first_batch + batch) * K + k) * batch_rows;
+    return min(max(T(alpha[start + (place - batch * batch_rows)]), lower), upper);
 }
 
 // One block per problem and 2048 positions; out[line][chunk][k], lines as in core/certificate.py.
 extern "C" __global__ void point_sums(
     const T *__restrict__ products, const ALPHA *__restrict__ alpha, const int *__restrict__ cut,
-    long long begin, int count, int batch_rows, TARGETS, const T *__restrict__ norms2,
+    int first_batch, int count, int batch_rows, TARGETS, const T *__restrict__ lengths,
     const T *__restrict__ bias, const T *__restrict__ w_bias, const T *__restrict__ per_length,
     const T *__restrict__ constant, T relative_error, int K, T lower, T upper, T parameter,
     T *__restrict__ out) {
@@ -22,14 +22,16 @@ extern "C" __global__ void point_sums(
     T bias_k = bias ? bias[k] : T(0), shift = bias ? bias_k * w_bias[k] : T(0);
     T sums[7] = {0, 0, 0, 0, 0, 0, 0};
     int stop = min(count, (chunk + 1) * CHUNK);
+    cut += (long long)first_batch * batch_rows;
     for (int p = chunk * CHUNK + threadIdx.x; p < stop; p += blockDim.x) {
-        int row = cut[begin + p];
+        int row = cut[p];
         if (row < 0) continue;
         Example e = example_of(TARGETS_PASSED, row, k);
-        T length = sqrt(norms2[row] + bias_k * bias_k);
+        T length = lengths[row];
+        if (bias) length = sqrt(length * length + bias_k * bias_k);
         T relative = 0;
         if (e.weight > 0)
-            relative = relative_alpha(alpha, begin + p, k, K, batch_rows, lower, upper);
+            relative = relative_alpha(alpha, first_batch, p, k, K, batch_rows, lower, upper);
         T own = relative * e.weight, size = abs(own);
         T a = e.sign * (products[(long long)k * count + p] + shift) - e.offset;
         // A convex function over [a - err, a + err] exceeds its value at a by at most err times
@@ -55,18 +57,18 @@ extern "C" __global__ void point_sums(
 
 // alpha_i s_i for `count` positions, problem by problem.
 extern "C" __global__ void coefficients(
-    const ALPHA *__restrict__ alpha, const int *__restrict__ cut, long long begin, int count,
+    const ALPHA *__restrict__ alpha, const int *__restrict__ cut, int first_batch, int count,
     int batch_rows, TARGETS, int K, T lower, T upper, T *__restrict__ out) {
     int k = blockIdx.y;
     int p = blockIdx.x * blockDim.x + threadIdx.x;
     if (p >= count) return;
-    int row = cut[begin + p];
+    int row = cut[(long long)first_batch * batch_rows + p];
     T value = 0;
     if (row >= 0) {
         Example e = example_of(TARGETS_PASSED, row, k);
         if (e.weight > 0)
             value = e.weight * e.sign *
-                    relative_alpha(alpha, begin + p, k, K, batch_rows, lower, upper);
+                    relative_alpha(alpha, first_batch, p, k, K, batch_rows, lower, upper);
     }
     out[(long long)k * count + p] = value;
 }

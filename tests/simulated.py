@@ -6,12 +6,13 @@ compared with these functions.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 
 from batchsvm.core.certificate import SUM_COUNT
+from batchsvm.core.tuning import DEFAULT_TUNING
+from batchsvm.engines.gpu.dataset import GpuDataset
 from batchsvm.engines.gpu.device import DeviceMemory
+from batchsvm.engines.gpu.read import read_rows
 from simulated_sparse import SimulatedSparse, examples, plain
 
 TINY = {"float32": 1e-30, "float64": 1e-300}
@@ -78,6 +79,21 @@ class SimulatedKernels(SimulatedSparse):
         numbers = numbers.ravel()
         out[:] = np.where(numbers[:, None] >= 0, plain(rows)[numbers], 0)
 
+    def _rows_at(self, rows, cut, places, real, state):
+        found = np.empty((places, rows.d), real)
+        self.gather(rows, cut, found, state)
+        return found
+
+    def row_products(self, rows, cut, W, out, state=None):
+        out[:] = W @ self._rows_at(rows, cut, out.shape[1], out.dtype, state).T
+
+    def add_rows(self, rows, cut, changes, out, state=None):
+        found = self._rows_at(rows, cut, changes.shape[1], out.dtype, state)
+        step = -(-len(found) // len(out))
+        for part in range(len(out)):
+            own = slice(part * step, (part + 1) * step)
+            out[part] = changes[:, own] @ found[own]
+
     def norms2(self, rows, out):
         values = plain(rows)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -100,7 +116,9 @@ class SimulatedKernels(SimulatedSparse):
         loss, B = s.loss, s.B
         G = s.gram[batch if s.gram_is_kept else slot]
         cut, old = s.cut[batch], s.alpha[batch, k].copy()
-        sign, weight, offset = examples(s.targets, s.constants, s.problems, loss, np.maximum(cut, 0), k)
+        sign, weight, offset = examples(
+            s.targets, s.constants, s.problems, loss, np.maximum(cut, 0), k
+        )
         weight = np.where(cut >= 0, weight, 0).astype(s.real)
         bias = 0 if s.bias is None else s.bias[k]
         m = s.products[k, own] + (0 if s.bias is None else bias * s.W[k, s.d])
@@ -119,7 +137,9 @@ class SimulatedKernels(SimulatedSparse):
         move = alpha - old
         v = sign * weight * move * unit
         s.changes[k, own] = v
-        gain = weight * (loss.conjugate(old) - loss.conjugate(alpha) - move * (sign * first - offset))
+        gain = weight * (
+            loss.conjugate(old) - loss.conjugate(alpha) - move * (sign * first - offset)
+        )
         s.partial[:, slot, k] = (
             gain[move != 0].sum(), v @ (m - first) / beta, weight @ move**2, v.sum(),
         )  # fmt: skip
@@ -134,25 +154,25 @@ class SimulatedKernels(SimulatedSparse):
         start = int(s.round[0]) * s.S
         for k in range(s.K):
             gain, squares, spread, total = s.partial[:, :, k].sum(axis=1)
-            change = s.Delta[k]
+            change = s.Delta[:, k].sum(axis=0)
             if s.bias is not None:
                 change = np.append(change, s.bias[k] * total)
             square = change @ change
             first_order = gain + s.curvature * spread / 2
             quadratic = square / s.unit[k] + s.curvature * spread
             theta = 1.0
-            if first_order < ALMOST_ONE[s.real] * quadratic:
+            if s.S > 1 and first_order < ALMOST_ONE[s.real] * quadratic:
                 theta = max(first_order / quadratic, 0.5 / s.S)
-            if squares > 0:
+            if s.S > 1 and squares > 0:
                 rho = min(max(square / squares, 1), s.S)
                 s.beta[k] = s.beta[k] ** gamma * rho ** (1 - gamma)
             s.refused[k] += theta < 1
-            s.theta[k] = theta
             s.W[k] += theta * change
             for slot, batch in enumerate(s.order[start : start + s.S]):
                 if batch >= 0:
                     alpha, fresh = s.alpha[batch, k], s.fresh[slot, k]
                     s.alpha[batch, k] = alpha + theta * (fresh - alpha) if theta < 1 else fresh
+        s.round[0] += 1
 
     def advance(self, s):
         s.round[0] += 1
@@ -179,7 +199,7 @@ class SimulatedKernels(SimulatedSparse):
             kept, rows, (sign, weight, offset), relative = self._parts(at, begin, count, k)
             bias = 0.0 if at.bias is None else at.bias[k]
             shift = 0.0 if at.bias is None else bias * at.w_bias[k]
-            length, alpha = np.sqrt(at.norms2[rows] + bias**2), relative * weight
+            length, alpha = np.sqrt(at.lengths[rows] ** 2 + bias**2), relative * weight
             a = sign * (products[k, kept] + shift) - offset
             e = at.per_length[k] * length + at.relative_error * (np.abs(a) + np.abs(offset))
             e += at.constant_error[k]
@@ -200,13 +220,7 @@ class SimulatedKernels(SimulatedSparse):
             out[k, kept] = relative * weight * sign
 
 
-def place_simulated(X, jobs=1, tuning=None, keeps_norms=True, free=2**33):
-    from batchsvm.core.tuning import DEFAULT_TUNING
-    from batchsvm.engines.gpu.dataset import GpuDataset
-    from batchsvm.engines.gpu.read import read_rows
-
-    device = SimulatedDevice(free)
-    return GpuDataset(device, read_rows(X, device), tuning or DEFAULT_TUNING)
-
-
-__all__ = ["SimpleNamespace", "SimulatedDevice", "place_simulated"]
+def place_simulated(X, jobs=1, tuning=DEFAULT_TUNING, keeps_norms=True, device=None, free=2**33):
+    """Stands for `gpu.place`."""
+    found = SimulatedDevice(free)
+    return GpuDataset(found, read_rows(X, found), tuning)

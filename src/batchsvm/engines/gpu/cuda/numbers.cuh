@@ -1,10 +1,10 @@
-// One number of X as it is stored: 16, 32 or 64 bits of floating point.
+// Numbers of X, which may have 16, 32 or 64 bits.
 
-__device__ inline double as_double(const double *x) { return *x; }
-__device__ inline float as_double(const float *x) { return *x; }
+__device__ inline double read(const double *x) { return *x; }
+__device__ inline float read(const float *x) { return *x; }
 #ifdef HALF
 struct Half { unsigned short bits; };
-__device__ inline float as_double(const Half *x) {
+__device__ inline float read(const Half *x) {
     float value;
 #if HALF == 16  // float16
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(x->bits));

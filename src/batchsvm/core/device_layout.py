@@ -1,0 +1,176 @@
+"""How a fit is laid out on a device: which method, how many batches of how many rows, and what of
+that fits into its memory.
+
+Dense rows are trained by `gram`: all its work is matrix products, and K problems share the Gram
+matrices.  One batch would leave most of the device idle, so that several are taken at once.
+Sparse rows are trained by the aggressive rule.
+
+What takes memory beside X: alpha, n K numbers, twice with the best point; G, n b numbers; work
+space.  Where that is too much, G is computed anew in each round, then problems are trained in
+groups, then batches become smaller; only then is the fit refused.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from batchsvm.core.layout import Layout
+from batchsvm.methods import Aggressive, Gram, Method, Naive, Pegasos, Safe
+
+MANY_PROBLEMS = 8  # from here on, larger batches: their Gram matrices serve many problems
+ROWS_OF_MANY, ROWS_OF_FEW = 128, 64
+ROWS_PER_ROUND = 2048  # enough to fill a device, and few enough for beta to stay near 1
+MAX_BATCH_ROWS = 512  # so many a warp holds in registers
+SMALLEST_BATCH = 32
+SMALLEST_SPARSE_BATCH, LARGEST_SPARSE_BATCH = 64, 16384
+SPARSE_BATCHES = 96  # per epoch
+MIN_ROUNDS_PER_EPOCH = 8
+SPARE = 0.9  # of the free memory may be planned with
+PASS_BYTES = 2**30 + 2**29  # work space of a full pass in float64
+SMALL_NONZEROS = 2**24  # below, threads of the host are done before a device has warmed up
+
+ON_DENSE: tuple[type, ...] = (Gram, Naive, Safe, Aggressive, Pegasos)
+ON_SPARSE: tuple[type, ...] = (Naive, Safe, Aggressive, Pegasos)
+
+
+class DeviceSize(NamedTuple):
+    """What a device has for a fit."""
+
+    name: str
+    multiprocessors: int
+    free_bytes: int
+    x_bytes: int  # that X takes on it already
+    is_dense: bool
+
+
+class DeviceWork(NamedTuple):
+    """What there is to be laid out."""
+
+    n: int
+    columns: int
+    nonzeros: int
+    problems: int
+    device: DeviceSize
+
+
+def lay_out_on_device(work: DeviceWork, method: Method | None, batch_size: int | None) -> Layout:
+    """The layout for a method or a batch size that was asked for, or for neither."""
+    offered = ON_DENSE if work.device.is_dense else ON_SPARSE
+    if method is None:
+        method = Gram() if work.device.is_dense else Aggressive()
+    if not isinstance(method, offered):
+        names = ", ".join(f'"{kind.name}"' for kind in offered)  # type: ignore[attr-defined]
+        kind = "dense" if work.device.is_dense else "sparse"
+        raise ValueError(
+            f'method must be one of {names} for {kind} rows on the gpu engine, not "{method.name}"'
+        )
+    if not isinstance(method, Gram):
+        size = batch_size or _sparse_rows(work.n)
+        why = "as asked for" if batch_size else "enough rows to fill the device, and many batches"
+        return Layout(method, size, 1, f"{why}, on {work.device.name}{_small_words(work)}")
+    if batch_size is not None and batch_size > MAX_BATCH_ROWS:
+        raise ValueError(
+            f'batch_size must be at most {MAX_BATCH_ROWS} for method "gram" on the gpu engine,'
+            f" not {batch_size}"
+        )
+    size = min(batch_size or _rows_of(work.problems), work.n)
+    batches = _batches_of(work, method, size)
+    return _into_memory(work, method, size, batches, asked=batch_size is not None)
+
+
+def _sparse_rows(n: int) -> int:
+    return min(n, max(SMALLEST_SPARSE_BATCH, min(n // SPARSE_BATCHES, LARGEST_SPARSE_BATCH)))
+
+
+def _rows_of(problems: int) -> int:
+    return ROWS_OF_MANY if problems >= MANY_PROBLEMS else ROWS_OF_FEW
+
+
+def _batches_of(work: DeviceWork, method: Gram, size: int) -> int:
+    count = -(-work.n // size)
+    if not isinstance(method.batches, str):
+        return min(method.batches, count)
+    return max(1, min(ROWS_PER_ROUND // size, count // MIN_ROUNDS_PER_EPOCH))
+
+
+class Memory(NamedTuple):
+    """Bytes that a fit takes on the device, beside X."""
+
+    alpha: int
+    gram: int
+    space: int
+
+    @property
+    def total(self) -> int:
+        return sum(self)
+
+
+def memory_of(work: DeviceWork, size: int, batches: int, keeps_gram: bool) -> Memory:
+    """What a fit with batches of this size takes, in float32."""
+    padded = -(-size // SMALLEST_BATCH) * SMALLEST_BATCH
+    rows, K = -(-work.n // size) * padded, work.problems
+    gram = padded * padded * (-(-work.n // size) if keeps_gram else batches)
+    space = batches * padded * (work.columns + 3 * K) + 3 * K * work.columns
+    return Memory(2 * 4 * rows * K, 4 * gram, 4 * space + PASS_BYTES)
+
+
+def problems_that_fit(work: DeviceWork) -> int:
+    """How many problems may be trained at once, with G computed anew if need be; at least one."""
+    size = min(_rows_of(work.problems), work.n)
+    one = memory_of(work._replace(problems=1), size, 1, keeps_gram=False)
+    more = memory_of(work._replace(problems=2), size, 1, keeps_gram=False)
+    left = SPARE * work.device.free_bytes - one.total
+    return max(1, 1 + int(left // (more.total - one.total)))
+
+
+def _into_memory(work: DeviceWork, method: Gram, size: int, batches: int, asked: bool) -> Layout:
+    free = int(SPARE * work.device.free_bytes)
+    tried = size
+    while True:
+        for keeps_gram in (True, False):
+            memory = memory_of(work, tried, batches, keeps_gram)
+            if memory.total <= free:
+                words = _words(work, tried, batches, memory, keeps_gram)
+                return Layout(method, tried, 1, words, batches, keeps_gram)
+        if asked or tried <= SMALLEST_BATCH:
+            memory = memory_of(work, tried, batches, keeps_gram=False)
+            raise ValueError(
+                f"X must leave room on {work.device.name}: {work.problems} problems over"
+                f" {work.n:,} rows need {_gib(memory.alpha)} for alpha and {_gib(memory.space)} of"
+                f" work space beside the {_gib(work.device.x_bytes)} of X, and"
+                f" {_gib(work.device.free_bytes)} are free: train fewer problems at once, or use"
+                ' engine="cpu"'
+            )
+        tried = max(SMALLEST_BATCH, tried // 2)
+
+
+def _words(work: DeviceWork, size: int, batches: int, memory: Memory, keeps_gram: bool) -> str:
+    how = "the steps of a batch are serial steps, by its Gram matrix"
+    if work.problems > 1:
+        how += f", which {work.problems:,} problems share"
+    at_once = (
+        "one batch at a time fills the device"
+        if batches == 1
+        else f"{batches} batches at once, since one would leave most of the"
+        f" {work.device.multiprocessors} multiprocessors of {work.device.name} idle"
+    )
+    gram = _gib(memory.gram) if keeps_gram else "computed anew in each round for want of room"
+    return (
+        f"{how}; {at_once}; memory beside X ({_gib(work.device.x_bytes)}): alpha"
+        f" {_gib(memory.alpha)}, Gram matrices {gram}, work space {_gib(memory.space)},"
+        f" of {_gib(work.device.free_bytes)} free{_small_words(work)}"
+    )
+
+
+def _small_words(work: DeviceWork) -> str:
+    if work.nonzeros >= SMALL_NONZEROS:
+        return ""
+    return (
+        f'; so little data ({work.nonzeros:,} non-zeros) that engine="cpu" is likely to be faster'
+    )
+
+
+def _gib(size: int) -> str:
+    if size >= 2**30:
+        return f"{size / 2**30:.3g} GiB"
+    return f"{size / 2**20:.3g} MiB"
