@@ -149,14 +149,13 @@ def test_columns_in_a_fixed_order_give_the_same_sums():
     assert rows.take(np.arange(3)).deterministic
 
 
-def on_device(X, **parts):
+def on_device(X, **changes):
     """A matrix as CuPy would hold it."""
-    found = SimpleNamespace(
-        data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, format="csr"
-    )
-    found.__dict__.update(parts)
+    parts = {name: getattr(X, name) for name in ("data", "indices", "indptr", "shape", "format")}
     kind = type("csr_matrix", (SimpleNamespace,), {"__module__": "cupyx.scipy.sparse"})
-    return kind(**found.__dict__)
+    found = kind(**{**parts, **changes})
+    found.tocsr = lambda: found
+    return found
 
 
 def test_a_matrix_of_the_device_stays_where_it_is():

@@ -194,7 +194,8 @@ class CudaKernels:
             (THREADS,),
             _typed(
                 (
-                    products, at.dual.alpha, at.dual.cut, begin // at.dual.B, count, at.dual.B,
+                    products, at.dual.alpha, at.dual.cut, *divmod(begin, at.dual.B), count,
+                    at.dual.B,
                     *_targets(at.targets), at.constants, at.problems, at.lengths, at.bias,
                     at.w_bias, at.per_length, at.constant_error, np.float64(at.relative_error), K,
                     *_box(at.loss), out,
@@ -212,7 +213,7 @@ class CudaKernels:
             (THREADS,),
             _typed(
                 (
-                    at.dual.alpha, at.dual.cut, begin // at.dual.B, count, at.dual.B,
+                    at.dual.alpha, at.dual.cut, *divmod(begin, at.dual.B), count, at.dual.B,
                     *_targets(at.targets), at.constants, at.problems, K, *_box(at.loss)[:2], out,
                 )
             ),
