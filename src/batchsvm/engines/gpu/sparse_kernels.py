@@ -100,6 +100,7 @@ class DeviceKernels(CudaKernels):
         """Iterations with `count` batches of the order, from the place `first` on.  A count of 0
         compiles what the next call needs."""
         s, rows = state, state.rows
+        assert first + count <= len(s.order)
         defines = {**_source_of(rows), **_index_of(rows)}
         raw = self.function(
             "sparse.cu", "train", s.real, s.loss, **defines, DENSE=int(rows.is_dense),
