@@ -111,7 +111,8 @@ def path(rows: Rows) -> str:
         f"{row['steps']} values of λ from {row['lams'][0]:g} to {row['lams'][-1]:g},"
         f" {shape(row)}, {row['classes']:,} classes, {row['loss']}:"
         f" **{length(row['seconds'])}** for {row['problems']:,} certified problems,"
-        f" {row['converged']:,} of them within tol = {row['tol']:g}; gap {gap(row['worst_gap'])}; {row['epochs']:.0f} epochs.\n"
+        f" {row['converged']:,} of them within tol = {row['tol']:g};"
+        f" gap {gap(row['worst_gap'])}; {row['epochs']:.0f} epochs.\n"
         for row in rows.values()
     ]
     return "### A path\n\n" + "\n".join(text)
