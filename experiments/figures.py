@@ -13,11 +13,14 @@ import numpy as np
 from matplotlib.axes import Axes
 
 import batchsvm
-from experiments.cells import PAPER
+from experiments.cells import FIGURE_1, PAPER
 
-COLOURS = {"pegasos": "tab:grey", "naive": "tab:red", "safe": "tab:blue", "aggressive": "tab:green"}
+COLOURS = {
+    "pegasos": "tab:grey", "naive": "tab:red", "safe": "tab:blue", "aggressive": "tab:green",
+    "gram": "tab:purple",
+}  # fmt: skip
 LOSS_LINES = {"hinge": "-", "logistic": "--", "smoothed_hinge": ":"}
-MARKERS = {"pegasos": "o", "naive": "v", "safe": "s", "aggressive": "D"}
+MARKERS = {"pegasos": "o", "naive": "v", "safe": "s", "aggressive": "D", "gram": "P"}
 
 
 def save(figure, folder: Path, name: str) -> None:
@@ -32,8 +35,10 @@ def panel(axes: Axes, rows: list[dict], n: int, sigma2: float, title: str) -> No
     """Iterations against b for each method: median and range over seeds, failures marked."""
     sizes = sorted({row["b"] for row in rows})
     top = 3 * max((row["iterations"] for row in rows if row["iterations"]), default=1)
-    for shift, method in enumerate(PAPER):
+    for shift, method in enumerate(FIGURE_1):
         mine = [row for row in rows if row["method"] == method]
+        if not mine:
+            continue
         found, missed = by_size(mine)
         colour, height = COLOURS[method], top * 1.6**shift
         middle = [np.median(found.get(b, np.nan)) for b in sizes]  # a line breaks where b failed

@@ -30,7 +30,7 @@ from rich.progress import (
 )
 
 from experiments import sets
-from experiments.cells import PAPER, Cell, iterations_to_accuracy, trajectory
+from experiments.cells import FIGURE_1, PAPER, Cell, iterations_to_accuracy, trajectory
 from experiments.clock import CLOCKED, seconds_an_iteration
 from experiments.machine import fingerprint, machine, versions
 from experiments.report import write_report
@@ -46,6 +46,7 @@ class Study:
     sets: tuple[str, ...]
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     largest_b: int = 16384
+    largest_gram_b: int = 2048  # the Gram matrices of an epoch have n b entries
     max_epochs: float = 100.0
     least_iterations: int = 1400
     averaged: bool = True
@@ -84,15 +85,17 @@ def cells_of(study: Study) -> list[Cell]:
     for name in study.sets:
         n = sets.load(name).X.shape[0]
         sizes = batch_sizes(n, study.largest_b)
-        for method in PAPER:
+        for method in FIGURE_1:
             variant = study.planted if method == "safe" else ""
+            averaged = study.averaged and method != "gram"  # which takes no averages
             cells += [
                 Cell(
-                    name, method, b, seed, study.averaged, "hinge", variant, study.max_epochs,
+                    name, method, b, seed, averaged, "hinge", variant, study.max_epochs,
                     study.least_iterations,
                 )
                 for b in sizes
                 for seed in study.seeds
+                if method != "gram" or b <= study.largest_gram_b
             ]  # fmt: skip
         if name in study.variation_sets:
             cells += variations(name, n, study)
@@ -129,8 +132,9 @@ def variations(name: str, n: int, study: Study) -> list[Cell]:
 
 
 def computed_as(cell: Cell) -> Cell:
-    """The cell whose run is this one's too: with batches of one, the dual methods are one."""
-    serial = cell.b == 1 and cell.method != "pegasos" and not cell.variant
+    """The cell whose run is this one's too: with batches of one drawn as in the paper,
+    the dual methods are one."""
+    serial = cell.b == 1 and cell.method not in ("pegasos", "gram") and not cell.variant
     return replace(cell, method="safe") if serial else cell
 
 

@@ -13,6 +13,7 @@ from batchsvm.core.tuning import DEFAULT_TUNING
 from batchsvm.engines.gpu.dataset import GpuDataset
 from batchsvm.engines.gpu.device import DeviceMemory
 from batchsvm.engines.gpu.read import read_rows
+from simulated_sparse import SimulatedSparse, examples, plain
 
 TINY = {"float32": 1e-30, "float64": 1e-300}
 ALMOST_ONE = {"float32": 1 - 1e-6, "float64": 1 - 1e-9}
@@ -62,27 +63,8 @@ class SimulatedDevice:
         return repeat
 
 
-def examples(targets, constants, problems, loss, rows, k):
-    """Sign, weight and offset of some rows."""
-    problem = int(problems[k])
-
-    def column(array):
-        return array[0 if len(array) == 1 else problem][rows]
-
-    real = constants.dtype
-    if targets.codes is not None:
-        y = np.where(targets.codes[rows] == problem, 1, -1).astype(real)
-    else:
-        y = column(targets.y)
-    fixed = constants[k] + (0 if targets.offsets is None else column(targets.offsets))
-    weight = np.ones(len(rows), real) if targets.weights is None else column(targets.weights)
-    if loss.task == "classification":
-        return y, weight, -y * fixed
-    return np.ones(len(rows), real), weight, y - fixed
-
-
-class SimulatedKernels:
-    """Stands for `CudaKernels`."""
+class SimulatedKernels(SimulatedSparse):
+    """Stands for `DeviceKernels`."""
 
     # rows.cu
 
@@ -198,8 +180,7 @@ class SimulatedKernels:
     # sums.cu
 
     def _relative(self, at, begin, count, k):
-        batches = slice(begin // at.dual.B, -(-(begin + count) // at.dual.B))
-        found = at.dual.alpha[batches, k].ravel()[:count].astype(np.float64)
+        found = at.dual.alpha[:, k].ravel()[begin : begin + count].astype(np.float64)
         return np.clip(found, at.loss.lower, at.loss.upper)
 
     def _parts(self, at, begin, count, k):
@@ -237,14 +218,6 @@ class SimulatedKernels:
             kept, _, (sign, weight, _), relative = self._parts(at, begin, count, k)
             out[k] = 0
             out[k, kept] = relative * weight * sign
-
-
-def plain(rows):
-    """Dense rows in float64."""
-    if rows.kind == "bfloat16":
-        bits = rows.values.view(np.uint16).astype(np.uint32) << 16
-        return bits.view(np.float32).astype(np.float64)
-    return rows.values.astype(np.float64)
 
 
 def place_simulated(X, jobs=1, tuning=DEFAULT_TUNING, keeps_norms=True, device=None, free=2**33):

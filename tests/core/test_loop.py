@@ -23,7 +23,6 @@ from batchsvm.engines.cpu.steppers import SerialSteps
 from batchsvm.engines.trainer import HostTrainer
 from batchsvm.losses import LOSSES
 from batchsvm.methods import METHODS, Aggressive, Gram, Pegasos, Safe
-from device import DeviceDataset
 from helpers import LAM, one_problem, placed, quietly, thinned, toy
 
 X, Y = toy("hinge")
@@ -309,39 +308,6 @@ def test_ctrl_c_while_a_point_is_copied(monkeypatch):
     assert solution.status is Status.INTERRUPTED
     again = batchsvm.certify(X, Y, solution.w, solution.alpha, lam=1e-4)
     assert again == solution.certificate
-
-
-def test_points_of_many_problems_are_kept_by_one_call():
-    data, seen = DeviceDataset(X), []
-    found = batchsvm.fit_many(
-        data, np.column_stack([Y, -Y, Y[::-1]]), lam=[1e-2, 1e-3, 1e-4], tol=0, max_epochs=3,
-        checkpoints=[60, 120], random_state=0, warn=False, callback=lambda k, c: seen.append(k),
-    )  # fmt: skip
-    [trainer] = data.trainers
-    assert trainer.kept["primal"] <= 4
-    assert trainer.kept["dual"] <= 4
-    assert seen == [0, 1, 2] * 4
-    for solution in found:
-        assert solution.history.iteration.tolist() == [0, 60, 120, 180]
-        assert solution.history.gap.min() == solution.certificate.gap
-
-
-def test_ctrl_c_in_a_callback_leaves_the_points_of_all_problems_kept():
-    def press(k, checkpoint):
-        if checkpoint.iteration > 0:
-            raise KeyboardInterrupt
-
-    columns, lams = np.column_stack([Y, Y[::-1]]), [1e-2, 1e-3]
-    found = batchsvm.fit_many(
-        X, columns, lam=lams, tol=0, checkpoints=[300], random_state=0, warn=False,
-        callback=press, engine="reference",
-    )  # fmt: skip
-    for k, solution in enumerate(found):
-        assert solution.status is Status.INTERRUPTED
-        assert solution.history.iteration[:2].tolist() == [0, 300]
-        again = batchsvm.certify(X, columns[:, k], solution.w, solution.alpha, lam=lams[k])
-        assert again.gap == pytest.approx(solution.certificate.gap)
-        assert again.gap < 0.9  # and not where training began, at 1
 
 
 def test_a_callback_sees_every_certificate_and_can_stop():

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import batchsvm
 from batchsvm import BatchSVC, BatchSVCCV, BatchSVR, Status
+from device import DeviceDataset
 from helpers import LAM, csr, toy
 
 X, Y = load_iris(return_X_y=True)
@@ -114,6 +115,49 @@ def test_a_callback_stops_its_own_problem():
     assert {0, 1, 2} == set(calls)
     expected = [Status.CONVERGED, Status.STOPPED, Status.CONVERGED]
     assert [solution.status for solution in found] == expected
+
+
+def test_points_of_many_problems_are_kept_by_one_call():
+    rows, y = toy("hinge")
+    data, seen, at = DeviceDataset(rows), [], list(range(60, 600, 60))
+    columns, lams = np.column_stack([y, -y, y[::-1]]), [1e-2, 1e-3, 1e-4]
+    found = batchsvm.fit_many(
+        data, columns, lam=lams, method="pegasos", batch_size=1, tol=0, max_epochs=10,
+        checkpoints=at, random_state=0, warn=False, callback=lambda k, c: seen.append(k),
+    )  # fmt: skip
+    [trainer] = data.trainers
+    assert trainer.kept["primal"] <= 11
+    assert trainer.kept["dual"] <= 11
+    assert seen == [0, 1, 2] * 11
+    for k, solution in enumerate(found):
+        history = solution.history
+        assert history.iteration.tolist() == [0, *at, 600]
+        again = batchsvm.certify(
+            rows, columns[:, k], solution.w, solution.alpha, lam=lams[k], engine="reference"
+        )
+        assert again == solution.certificate
+        better_w = np.diff(np.minimum.accumulate(history.primal)) < 0
+        better_alpha = np.diff(np.maximum.accumulate(history.dual)) > 0
+        assert (better_w != better_alpha).any()  # one of the two is kept without the other
+
+
+def test_ctrl_c_in_a_callback_leaves_the_points_of_all_problems_kept():
+    def press(k, checkpoint):
+        if checkpoint.iteration > 0:
+            raise KeyboardInterrupt
+
+    rows, y = toy("hinge")
+    columns, lams = np.column_stack([y, y[::-1]]), [1e-2, 1e-3]
+    found = batchsvm.fit_many(
+        rows, columns, lam=lams, tol=0, checkpoints=[300], random_state=0, warn=False,
+        callback=press, engine="reference",
+    )  # fmt: skip
+    for k, solution in enumerate(found):
+        assert solution.status is Status.INTERRUPTED
+        assert solution.history.iteration[:2].tolist() == [0, 300]
+        again = batchsvm.certify(rows, columns[:, k], solution.w, solution.alpha, lam=lams[k])
+        assert again.gap == pytest.approx(solution.certificate.gap)
+        assert again.gap < 0.9  # and not where training began, at 1
 
 
 BAD = [

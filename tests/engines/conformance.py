@@ -713,6 +713,8 @@ def calls_of(setting):
         "scores": lambda: data.scores(W[: setting.d]),
         "dual": lambda: data.dual(problem, alpha),
         "dual_at": lambda: data.dual_at(problem, W),
+        "owns": lambda: data.owns(dual),
+        "joined_dual": lambda: data.joined_dual([dual]),
         "balanced": lambda: data.balanced(problem, dual),
         "sums": lambda: data.sums(problem, W, dual),
         "combination": lambda: data.combination(problem, dual),
@@ -795,7 +797,7 @@ def test_fits_in_several_threads_at_once_are_those_one_after_another(engine, job
 def train_all(data, problem, options, seed=0, stop=None, alpha=None):
     """A solution for each problem: all at once, or each on its own where that is what the engine
     can do; problem k has the seed + k."""
-    if data.problems_at_once >= problem.k:
+    if data.problems_at_once() >= problem.k:
         return train(data, problem, options, Start(seed, alpha), stop)
     return [
         train(
@@ -909,7 +911,7 @@ def test_a_full_pass_keeps_every_row_that_would_move(engine, loss_name, k):
     setting = Setting(engine, loss_name, k).place()
     with setting.data as data:
         problem = replace(setting.problem, radius=inf)
-        numbers = range(k) if data.problems_at_once < k else [None]
+        numbers = range(k) if data.problems_at_once() < k else [None]
         for number in numbers:
             own = problem if number is None else problem.only(number)
             trainer = data.trainer(own)
@@ -1008,7 +1010,7 @@ def test_a_run_looks_at_the_stop_flag_and_at_who_is_done(engine, k):
     stopped = StopFlag()
     stopped.set()
     with setting.data as data:
-        problem = setting.problem if data.problems_at_once >= k else setting.problem.only(0)
+        problem = setting.problem if data.problems_at_once() >= k else setting.problem.only(0)
         trainer = data.trainer(problem)
         trainer.start(Schedule(Safe(skips=False), 1))
         going = np.full(problem.k, -inf)
@@ -1044,7 +1046,7 @@ def test_a_stop_flag_is_seen_within_a_run(engine):
 def test_what_a_trainer_shows_of_its_problems(engine, loss_name, k):
     setting = Setting(engine, loss_name, k).place()
     with setting.data as data:
-        problem = setting.problem if data.problems_at_once >= k else setting.problem.only(k - 1)
+        problem = setting.problem if data.problems_at_once() >= k else setting.problem.only(k - 1)
         first = 0 if problem.k == k else k - 1
         trainer = data.trainer(problem)
         for ours, expected in zip(trainer.facts, data.facts(problem), strict=True):
@@ -1131,7 +1133,7 @@ def test_dual_points_are_taken_apart_and_put_together(engine, loss_name):
 def test_a_dual_point_stays_as_it_is_while_others_train_from_it(engine, k):
     setting = Setting(engine, "hinge", k).place()
     with setting.data as data:
-        problem = setting.problem if data.problems_at_once >= k else setting.problem.only(0)
+        problem = setting.problem if data.problems_at_once() >= k else setting.problem.only(0)
         options = FitOptions(method=Safe(), batch_size=1, tol=0.0, max_epochs=2.0)
         solutions = train(data, problem, options, Start(0))
         dual = data.joined_dual([solution.dual for solution in solutions])
@@ -1236,7 +1238,7 @@ def test_the_point_is_the_average_that_was_asked_for(engine, method, batch_size,
 def test_what_a_trainer_kept_certifies_to_the_best_of_the_loop(engine, method, k):
     setting = Setting(engine, "hinge", k).place()
     with setting.data as data:
-        problem = setting.problem if data.problems_at_once >= k else setting.problem.only(0)
+        problem = setting.problem if data.problems_at_once() >= k else setting.problem.only(0)
         trainer = data.trainer(problem)
         trainer.start(Schedule(method, 4, beta_b=2.0, seed=2))
         options = FitOptions(tol=0.0, max_epochs=12.0, checkpoints=range(5, 100, 5))

@@ -14,12 +14,12 @@ import oracle
 from batchsvm.core.layout import Schedule
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import make_problem
-from batchsvm.engines import ENGINES, place_on
+from batchsvm.engines import place_on
 from batchsvm.engines.batch_order import BatchOrder
 from batchsvm.losses import LOSSES
 from batchsvm.methods import Gram, joint_theta, next_joint_beta
 from batchsvm.methods.gram import GAMMA, LARGEST_FIRST_BETA
-from helpers import LAM, grid, placed, quietly, toy
+from helpers import HOST_ENGINES, LAM, grid, placed, quietly, toy
 
 TINY = 1e-300
 
@@ -189,7 +189,7 @@ class Rounds:
         return alpha, (far - w) / beta
 
 
-WHERE = [(name, jobs) for name in ENGINES for jobs in ((1, 2) if name == "cpu" else (1,))]
+WHERE = [(name, jobs) for name in HOST_ENGINES for jobs in ((1, 2) if name == "cpu" else (1,))]
 
 
 @pytest.mark.parametrize(("engine", "jobs"), WHERE)
@@ -236,7 +236,7 @@ def test_a_round_goes_as_far_as_the_dual_rises(engine, jobs, loss_name):
     assert 0 < shortened < len(rounds)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", HOST_ENGINES)
 def test_the_dual_never_falls(engine, loss_name):
     X, y, c = alike(loss_name)
     with place_on(engine, X, 1) as data:
@@ -315,7 +315,7 @@ def test_threads_and_matrices_that_are_not_kept_change_no_bit(form, bias):
         np.testing.assert_array_equal(run.history.beta, runs[0].history.beta)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", HOST_ENGINES)
 def test_the_estimate_is_of_the_rows_as_each_round_found_them(engine):
     X, y, c = alike("hinge")
     with place_on(engine, X, 1) as data:

@@ -53,7 +53,7 @@ def namespace_of(x: Any) -> Any:
     for kind in type(x).__mro__:
         home = kind.__module__.partition(".")[0]
         if home in ("torch", "cupy", "cupyx"):  # their arrays need not name their namespace
-            return sys.modules["torch" if home == "torch" else "cupy"]
+            return sys.modules.get("torch" if home == "torch" else "cupy")
     if hasattr(x, "__array_namespace__"):
         return x.__array_namespace__()
     return None
@@ -141,4 +141,6 @@ def moved(x: Any, template: Any) -> Any:
 
 def cast(x: Any, dtype: Any) -> Any:
     """x with entries of a type of its library."""
-    return x.astype(dtype) if hasattr(x, "astype") else x.to(dtype)
+    if hasattr(x, "astype"):
+        return x.astype(dtype)
+    return x.to(dtype) if hasattr(x, "to") else namespace_of(x).astype(x, dtype)

@@ -41,7 +41,8 @@ def train_many(
         replace(initial[k] if initial else LinearStart(), seed=(seed + k) % 2**64, data_seed=seed)
         for k in range(problem.k)
     ]
-    if problem.k > 1 and data.problems_at_once > 1 and intercept.kind != "free":
+    at_once = data.problems_at_once(options.method)
+    if problem.k > 1 and at_once > 1 and intercept.kind != "free":
         together = _train_in_groups(data, problem, options, intercept, starts)
         for k, model in enumerate(together):
             done(k, model)
@@ -78,7 +79,7 @@ def _train_in_groups(
     starts: Sequence[LinearStart],
 ) -> list[LinearModel]:
     """As many problems in one trainer as the engine takes, one group after another."""
-    size = int(min(problem.k, data.problems_at_once))
+    size = int(min(problem.k, data.problems_at_once(options.method)))
     models: list[LinearModel] = []
     for first in range(0, problem.k, size):
         which = range(first, min(first + size, problem.k))

@@ -119,7 +119,7 @@ def choose(labels: np.ndarray, scores: Any) -> Any:
 def _choose_on_device(labels: np.ndarray, scores: Any) -> Any:
     if labels.size == 1 or labels.dtype.kind not in "biuf":
         return like(choose(labels, to_host(scores)), scores)
-    table = like(labels, scores)
+    xp, table = namespace_of(scores), like(labels, scores)
     if scores.ndim == 2:
-        return table[scores.argmax(1)]
-    return namespace_of(scores).where(scores > 0, table[1], table[0])
+        return table[xp.argmax(scores, axis=1)]
+    return xp.where(scores > 0, table[1], table[0])

@@ -47,6 +47,7 @@ class HostDataset(BaseDataset, ABC):
         return HostDual(self.host_dual(problem, alpha, project))
 
     def owns(self, dual: Dual) -> bool:
+        self.require_open()
         return isinstance(dual, HostDual) and len(dual.alpha) == self.n
 
     def joined_dual(self, duals: Sequence[Dual]) -> HostDual:

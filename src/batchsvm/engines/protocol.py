@@ -30,6 +30,7 @@ from batchsvm.core.layout import Schedule
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import Facts, Problem
 from batchsvm.core.tuning import Tuning
+from batchsvm.methods import Method
 
 
 class Targets(Protocol):
@@ -182,8 +183,6 @@ class Dataset(Protocol):
         What the device has on which the rows are; None on this host.
     deterministic : bool
         Whether the same seed and the same `jobs` give the same bits.
-    problems_at_once : float
-        How many problems a trainer takes.
     sliceable : bool
         Whether the columns can be cut among workers.
     keeps_all_alphas : bool
@@ -212,8 +211,6 @@ class Dataset(Protocol):
     def device_size(self) -> DeviceSize | None: ...
     @property
     def deterministic(self) -> bool: ...
-    @property
-    def problems_at_once(self) -> float: ...
     @property
     def sliceable(self) -> bool: ...
     @property
@@ -349,6 +346,10 @@ class Dataset(Protocol):
 
     def hessian_times(self, problem: Problem, W: np.ndarray, V: np.ndarray) -> np.ndarray:
         """The Hessian of the mean loss of each problem, times its column of V, (p, K)."""
+        ...
+
+    def problems_at_once(self, method: Method | None = None) -> float:
+        """How many problems one trainer takes with this method; None is "auto"."""
         ...
 
     def trainer(self, problem: Problem) -> Trainer:

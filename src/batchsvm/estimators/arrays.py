@@ -79,7 +79,7 @@ def probabilities(scores: Any) -> Any:
         found = 1.0 / (1.0 + xp.exp(-scores))
         if found.ndim == 1:
             return xp.stack([1.0 - found, found], axis=1)
-        total = found.sum(axis=1, keepdims=True)
+        total = xp.sum(found, axis=1, keepdims=True)
         uniform = xp.full_like(found, 1.0 / found.shape[1])
         return xp.where(total > 0, found / total, uniform)
     found = expit(scores)

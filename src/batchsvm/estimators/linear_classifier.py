@@ -72,7 +72,7 @@ class LinearClassifier(ClassifierMixin, BatchLinear):
         GPU."""
         check_is_fitted(self)
         found = decide(self, X, method)
-        return found.reshape(-1) if found.shape[1] == 1 else found
+        return (namespace_of(found) or np).reshape(found, (-1,)) if found.shape[1] == 1 else found
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of each row.

@@ -167,7 +167,8 @@ def _decide_on_device(estimator: Any, X: Any) -> Any:
     validate_data(estimator, X, reset=False, skip_check_array=True)
     found = scores(X, estimator.coef_, estimator.intercept_)
     # What is not finite in X is not finite here: this is a smaller array than X.
-    if not bool(namespace_of(found).isfinite(found).all()):
+    xp = namespace_of(found)
+    if not bool(xp.all(xp.isfinite(found))):
         raise ValueError("X must be finite (no NaN, no inf), but decision values of it are not")
     return found
 

@@ -219,6 +219,7 @@ def model_of_estimator(estimator: Any, y: Any = None) -> Model:
     `coef_`, `intercept_` and, for a classifier, `classes_` are needed; certificates and the
     rest are taken over where the estimator has them.
     """
+    y = to_host(y)
     coef = np.atleast_2d(np.asarray(to_host(estimator.coef_), dtype=np.float64))
     intercept = np.asarray(to_host(getattr(estimator, "intercept_", 0.0)), dtype=np.float64)
     certificates = getattr(estimator, "certificates_", getattr(estimator, "certificate_", ()))

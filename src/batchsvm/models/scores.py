@@ -46,14 +46,15 @@ def _scores_on_device(X: Any, coef: Any, intercept: Any) -> Any:
             "X must be an array of a library that computes on a GPU, such as CuPy or torch, not"
             f" {type(X).__name__}"
         )
-    name = "float32" if dtype_name(X) in SHORT else "float64"
-    dtype = getattr(xp, name)
-    coef = cast(moved(coef, X), dtype)
+    coef = moved(coef, X)  # in float64, or in float32 where there is no float64
+    dtype = xp.float32 if dtype_name(X) in SHORT else coef.dtype
+    coef = cast(coef, dtype)
     columns = coef.T if coef.ndim == 2 else coef
-    if dtype_name(X) == name:
+    if X.dtype == dtype:
         found = X @ columns
     else:
-        size = max(1, MAX_CONVERTED_ENTRIES // X.shape[1])
-        blocks = [cast(X[i : i + size], dtype) @ columns for i in range(0, X.shape[0], size)]
-        found = xp.concatenate(blocks)
+        n, size = X.shape[0], max(1, MAX_CONVERTED_ENTRIES // X.shape[1])
+        ends = [(i, min(i + size, n)) for i in range(0, n, size)]
+        blocks = [cast(X[start:stop, :], dtype) @ columns for start, stop in ends]
+        found = (xp.concat if hasattr(xp, "concat") else xp.concatenate)(blocks)
     return found + moved(intercept, X)

@@ -36,6 +36,7 @@ from batchsvm.engines.cpu.workers import Worker, WorkerPool
 from batchsvm.engines.host_dataset import HostDataset
 from batchsvm.engines.host_problem import AlphaOf
 from batchsvm.engines.trainer import HostTrainer
+from batchsvm.methods import Method
 
 
 class PlacedRows:
@@ -53,7 +54,6 @@ class CpuDataset(HostDataset):
     """A `Dataset`: see `engines/protocol.py`."""
 
     engine = "cpu"
-    problems_at_once = 1
 
     def __init__(
         self,
@@ -239,6 +239,9 @@ class CpuDataset(HostDataset):
             w, column = rows[k], out[:, k]
             self.over_blocks(partial(_multiply, self.rows, w, column))
         return out
+
+    def problems_at_once(self, method: Method | None = None) -> float:
+        return 1
 
     def trainer(self, problem: Problem) -> HostTrainer:
         return HostTrainer(self.bind(problem), make_stepper, self.bytes_per_row, self.tuning)

@@ -25,9 +25,11 @@ GRAM_SPACE_BYTES = 2**28
 class Batches:
     """A cut, and the Gram matrices that were computed for it."""
 
-    def __init__(self, device: CudaDevice, rows: DeviceRows, size: int, seed: int) -> None:
+    def __init__(
+        self, device: CudaDevice, rows: DeviceRows, size: int, seed: int, multiple: int = WARP
+    ) -> None:
         self._device, self._rows = device, rows
-        self.B = -(-size // WARP) * WARP
+        self.B = -(-size // multiple) * multiple
         n, count, xp = rows.n, -(-rows.n // size), device.xp
         rng = np.random.default_rng(seed)
         if n <= MAX_HOST_CUT:
@@ -78,10 +80,11 @@ def _dense(rows: DeviceRows) -> DenseRows:
     return rows
 
 
-def batches_of(data: GpuDataset, size: int, seed: int) -> Batches:
-    """The batches of a fit; the last ones are kept with the data."""
-    key, held = ("batches", size, seed), data.memo.get("batches")
+def batches_of(data: GpuDataset, size: int, seed: int, multiple: int = WARP) -> Batches:
+    """The batches of a fit, of a multiple of so many places; the last ones are kept with the
+    data."""
+    key, held = ("batches", size, seed, multiple), data.memo.get("batches")
     if held is None or held[0] != key:
         data.memo["batches"] = None  # its memory may be needed
-        held = data.memo["batches"] = (key, Batches(data.device, data.rows, size, seed))
+        held = data.memo["batches"] = (key, Batches(data.device, data.rows, size, seed, multiple))
     return held[1]

@@ -21,13 +21,14 @@ from batchsvm.engines.base_dataset import BaseDataset, targets_of
 from batchsvm.engines.gpu import passes
 from batchsvm.engines.gpu.device import CudaDevice, device_of
 from batchsvm.engines.gpu.dual import DeviceDual, natural_cut, placed_alpha
-from batchsvm.engines.gpu.gram import GramTrainer
 from batchsvm.engines.gpu.kernels import CHUNK_ROWS, THREADS
 from batchsvm.engines.gpu.read import read_rows
 from batchsvm.engines.gpu.rows import DeviceRows
 from batchsvm.engines.gpu.targets import GpuTargets
+from batchsvm.engines.gpu.trainer import GpuTrainer
 from batchsvm.engines.protocol import Dual, Trainer
 from batchsvm.engines.targets import make_targets
+from batchsvm.methods import Gram, Method
 
 BLOCK_ROWS = 65536  # of passes that need work space per row
 
@@ -63,9 +64,8 @@ class GpuDataset(BaseDataset):
             device.name, device.multiprocessors, device.memory.free, rows.nbytes, rows.is_dense
         )
 
-    @property
-    def problems_at_once(self) -> float:
-        if not self.rows.is_dense:
+    def problems_at_once(self, method: Method | None = None) -> float:
+        if not (self.rows.is_dense and isinstance(method or Gram(), Gram)):
             return 1
         work = DeviceWork(self.n, self.d + 1, self.nonzeros, 1, self.device_size)
         return min(passes.MAX_BLOCKS_OF_THREADS, problems_that_fit(work))
@@ -147,7 +147,7 @@ class GpuDataset(BaseDataset):
 
     def trainer(self, problem: Problem) -> Trainer:
         self.require_open()
-        return GramTrainer(self, problem, self.facts(problem))
+        return GpuTrainer(self, problem, self.facts(problem))
 
     # Dual points.
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from batchsvm.engines.gpu.cublas import Cublas
-from batchsvm.engines.gpu.kernels import CudaKernels
+from batchsvm.engines.gpu.sparse_kernels import DeviceKernels
 
 INSTALL = "pip install 'batchsvm[gpu-cuda12]' or 'batchsvm[gpu-cuda13]'"
 ROUNDS_PER_GRAPH = 8  # launched at once: a launch from Python takes longer than a small kernel
@@ -91,7 +91,7 @@ class CudaDevice:
             properties = cupy.cuda.runtime.getDeviceProperties(number)
         self.name = properties["name"].decode()
         self.multiprocessors = int(properties["multiProcessorCount"])
-        self.kernels = CudaKernels(cupy)
+        self.kernels = DeviceKernels(cupy)
         self._lock = RLock()
         self._contexts: list[ExitStack] = []
 

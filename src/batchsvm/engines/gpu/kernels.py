@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from batchsvm.engines.gpu.gram import GramState
     from batchsvm.engines.gpu.passes import PointPass
     from batchsvm.engines.gpu.rows import DenseRows
+    from batchsvm.engines.gpu.sparse_rows import CsrRows
 
 FORMULAS = {  # arguments of each, beside the parameter of the loss
     "value": ("a",),
@@ -52,6 +53,11 @@ def loss_source(loss: Loss) -> str:
     return "\n".join(lines)
 
 
+def in_double(loss: Loss) -> str:
+    """The formulas of a loss in double too, beside those in float."""
+    return f"#undef T\n#define T double\n{loss_source(loss)}\n#undef T\n#define T float"
+
+
 def parameter_of(loss: Loss) -> float:
     """The one number that a loss has."""
     [field] = loss._fields  # type: ignore[attr-defined]
@@ -81,9 +87,11 @@ class CudaKernels:
             lines = [f"#define T {CTYPES[real]}", f"#define TINY {TINY[real]}"]
             lines += [f"#define ALMOST_ONE {ALMOST_ONE[real]}"]
             lines += [f"#define {word} {value}" for word, value in defines.items()]
-            parts = ["\n".join(lines), _file("reduce.cuh"), _file("numbers.cuh")]
+            parts = ["\n".join(lines), _file("reduce.cuh")]
+            parts += [_file("numbers.cuh")] if "SOURCE" in defines else []
             if loss is not None:
                 parts += [loss_source(loss), _file("examples.cuh")]
+                parts += [in_double(loss)] if real == "float32" and "RULE" in defines else []
             options = ("-std=c++17", *(("--use_fast_math",) if real == "float32" else ()))
             module = self._cupy.RawModule(code="\n".join([*parts, _file(file)]), options=options)
             self._functions[key] = module.get_function(name)
@@ -186,7 +194,7 @@ class CudaKernels:
             (THREADS,),
             _typed(
                 (
-                    products, at.dual.alpha, at.dual.cut, begin // at.dual.B, count, at.dual.B,
+                    products, at.dual.alpha, at.dual.cut, *divmod(begin, at.dual.B), count, at.dual.B,
                     *_targets(at.targets), at.constants, at.problems, at.lengths, at.bias,
                     at.w_bias, at.per_length, at.constant_error, np.float64(at.relative_error), K,
                     *_box(at.loss), out,
@@ -204,7 +212,7 @@ class CudaKernels:
             (THREADS,),
             _typed(
                 (
-                    at.dual.alpha, at.dual.cut, begin // at.dual.B, count, at.dual.B,
+                    at.dual.alpha, at.dual.cut, *divmod(begin, at.dual.B), count, at.dual.B,
                     *_targets(at.targets), at.constants, at.problems, K, *_box(at.loss)[:2], out,
                 )
             ),
@@ -223,7 +231,7 @@ def _sizes(state: GramState | None, places: int) -> tuple[int, int]:
     return (places, 1) if state is None else (state.B, state.S)
 
 
-def _source_of(rows: DenseRows) -> dict[str, Any]:
+def _source_of(rows: DenseRows | CsrRows) -> dict[str, Any]:
     halves = {"float16": 16, "bfloat16": 32}
     half = {"HALF": halves[rows.kind]} if rows.kind in halves else {}
     return {"SOURCE": CTYPES[rows.kind], **half}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,12 +39,13 @@ class PointPass:
     relative_error: float
 
 
-def blocks_of(dual: DeviceDual, columns: int) -> Iterator[tuple[int, Any]]:
-    """The positions of a dual point in blocks of bounded size: where each begins, and its cut."""
-    width = max(columns, dual.k, 1)
-    batches = max(1, SPACE_BYTES // (8 * width * dual.B))
-    for first in range(0, len(dual.cut), batches):
-        yield first * dual.B, dual.cut[first : first + batches].ravel()
+def blocks_of(data: GpuDataset, dual: DeviceDual) -> Iterator[tuple[int, Any]]:
+    """The positions of a dual point in blocks of bounded size: where each begins, and its cut.
+    Sparse rows need no work space, and a block may begin within a batch."""
+    width = max(data.d if data.rows.is_dense else 1, dual.k, 1)
+    count, places = max(1, SPACE_BYTES // (8 * width)), dual.cut.reshape(-1)
+    for begin in range(0, places.size, count):
+        yield begin, places[begin : begin + count]
 
 
 def point_pass(
@@ -62,6 +63,8 @@ def point_pass(
             )
     targets = problem.targets
     has_bias = problem.bias is not None
+    # Kernels read alpha of all problems as one array; that of some of them may be a view.
+    dual = replace(dual, alpha=data.device.xp.ascontiguousarray(dual.alpha))
     found = PointPass(
         problem.loss,
         dual,
@@ -84,7 +87,7 @@ def sums(data: GpuDataset, problem: Problem, W: np.ndarray, dual: DeviceDual, fa
     device, K = data.device, problem.k
     weights = device.upload(np.ascontiguousarray(W[: data.d].T))
     total = device.xp.zeros((SUM_COUNT, K))
-    for begin, cut in blocks_of(dual, data.d):
+    for begin, cut in blocks_of(data, dual):
         products = device.xp.empty((K, cut.size))
         data.rows.products(cut, weights, products)
         total += device.kernels.point_sums(at, products, begin)
@@ -96,7 +99,7 @@ def combination(data: GpuDataset, problem: Problem, dual: DeviceDual, facts: Fac
     at, _ = point_pass(data, problem, dual, None, facts)
     device, K = data.device, problem.k
     V, totals = device.xp.zeros((K, data.d)), device.xp.zeros(K)
-    for begin, cut in blocks_of(dual, data.d):
+    for begin, cut in blocks_of(data, dual):
         coefficients = device.xp.empty((K, cut.size))
         device.kernels.coefficients(at, begin, coefficients)
         data.rows.combine(cut, coefficients, V)

@@ -13,6 +13,7 @@ from batchsvm.core.arrays import dtype_name, is_device_array
 from batchsvm.core.data_checks import as_matrix, refuse_broken, tell_conversion
 from batchsvm.engines.gpu.device import CudaDevice
 from batchsvm.engines.gpu.rows import DenseRows, DeviceRows
+from batchsvm.engines.gpu.sparse_rows import csr_on_device, upload_csr
 
 BLOCK_BYTES = 2**28  # uploaded at a time
 SHOWN_BYTES = 2**32  # from here on, a progress bar
@@ -28,7 +29,7 @@ def read_rows(X: Any, device: CudaDevice) -> DeviceRows:
 
 def _read_device(X: Any, device: CudaDevice) -> DeviceRows:
     if type(X).__module__.startswith("cupyx."):
-        raise NotImplementedError("sparse rows")
+        return csr_on_device(X, device)
     values, kind = _as_cupy(X, device)
     if values.ndim != 2 or 0 in values.shape:
         raise ValueError(
@@ -68,7 +69,8 @@ def _upload(X: Any, device: CudaDevice) -> DeviceRows:
         values = as_matrix(X)
         if scipy.sparse.issparse(values):
             refuse_broken(values)
-            raise NotImplementedError("sparse rows")
+            refuse_too_large(values.data.nbytes + 4 * values.nnz, values.shape, device)
+            return upload_csr(values, device)
         kind = str(values.dtype)
     refuse_too_large(values.nbytes, values.shape, device)
     out = device.xp.empty(values.shape, values.dtype)

@@ -18,13 +18,13 @@ from batchsvm.engines.reference.group import TrainerGroup
 from batchsvm.engines.reference.problem import ReferenceProblem
 from batchsvm.engines.reference.steppers import make_stepper
 from batchsvm.engines.trainer import HostTrainer
+from batchsvm.methods import Method
 
 
 class ReferenceDataset(HostDataset):
     """A `Dataset`: see `engines/protocol.py`."""
 
     engine = "reference"
-    problems_at_once = inf
     sliceable = True
 
     def __init__(self, X: Any, jobs: int = 1, tuning: Tuning = DEFAULT_TUNING) -> None:
@@ -62,6 +62,9 @@ class ReferenceDataset(HostDataset):
 
     def bind(self, problem: Problem) -> ReferenceProblem:
         return ReferenceProblem(self, problem)
+
+    def problems_at_once(self, method: Method | None = None) -> float:
+        return inf
 
     def trainer(self, problem: Problem) -> TrainerGroup:
         trainers = [

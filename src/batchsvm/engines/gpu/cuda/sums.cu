@@ -1,7 +1,8 @@
 // Sums over rows for certificates, in float64, and what alpha multiplies rows by.
 //
 // A dual point lies batch by batch, then problem by problem: alpha[batch][k][place], relative to
-// the weights and put into the box here.  Row `cut[position]` is at `position`.
+// the weights and put into the box here.  Row `cut[position]` is at `position`; a block of positions begins `shift` places
+// after the beginning of a batch.
 
 __device__ inline T relative_alpha(
     const ALPHA *__restrict__ alpha, int first_batch, int place, int k, int K, int batch_rows,
@@ -14,7 +15,7 @@ __device__ inline T relative_alpha(
 // One block per problem and 2048 positions; out[line][chunk][k], lines as in core/certificate.py.
 extern "C" __global__ void point_sums(
     const T *__restrict__ products, const ALPHA *__restrict__ alpha, const int *__restrict__ cut,
-    int first_batch, int count, int batch_rows, TARGETS, const T *__restrict__ lengths,
+    int first_batch, int shift, int count, int batch_rows, TARGETS, const T *__restrict__ lengths,
     const T *__restrict__ bias, const T *__restrict__ w_bias, const T *__restrict__ per_length,
     const T *__restrict__ constant, T relative_error, int K, T lower, T upper, T parameter,
     T *__restrict__ out) {
@@ -22,7 +23,7 @@ extern "C" __global__ void point_sums(
     T bias_k = bias ? bias[k] : T(0), shift = bias ? bias_k * w_bias[k] : T(0);
     T sums[7] = {0, 0, 0, 0, 0, 0, 0};
     int stop = min(count, (chunk + 1) * CHUNK);
-    cut += (long long)first_batch * batch_rows;
+    cut += (long long)first_batch * batch_rows + shift;
     for (int p = chunk * CHUNK + threadIdx.x; p < stop; p += blockDim.x) {
         int row = cut[p];
         if (row < 0) continue;
@@ -31,7 +32,7 @@ extern "C" __global__ void point_sums(
         if (bias) length = sqrt(length * length + bias_k * bias_k);
         T relative = 0;
         if (e.weight > 0)
-            relative = relative_alpha(alpha, first_batch, p, k, K, batch_rows, lower, upper);
+            relative = relative_alpha(alpha, first_batch, shift + p, k, K, batch_rows, lower, upper);
         T own = relative * e.weight, size = abs(own);
         T a = e.sign * (products[(long long)k * count + p] + shift) - e.offset;
         // A convex function over [a - err, a + err] exceeds its value at a by at most err times
@@ -57,18 +58,18 @@ extern "C" __global__ void point_sums(
 
 // alpha_i s_i for `count` positions, problem by problem.
 extern "C" __global__ void coefficients(
-    const ALPHA *__restrict__ alpha, const int *__restrict__ cut, int first_batch, int count,
-    int batch_rows, TARGETS, int K, T lower, T upper, T *__restrict__ out) {
+    const ALPHA *__restrict__ alpha, const int *__restrict__ cut, int first_batch, int shift,
+    int count, int batch_rows, TARGETS, int K, T lower, T upper, T *__restrict__ out) {
     int k = blockIdx.y;
     int p = blockIdx.x * blockDim.x + threadIdx.x;
     if (p >= count) return;
-    int row = cut[(long long)first_batch * batch_rows + p];
+    int row = cut[(long long)first_batch * batch_rows + shift + p];
     T value = 0;
     if (row >= 0) {
         Example e = example_of(TARGETS_PASSED, row, k);
         if (e.weight > 0)
             value = e.weight * e.sign *
-                    relative_alpha(alpha, first_batch, p, k, K, batch_rows, lower, upper);
+                    relative_alpha(alpha, first_batch, shift + p, k, K, batch_rows, lower, upper);
     }
     out[(long long)k * count + p] = value;
 }

@@ -1,0 +1,187 @@
+// Mini-batch steps of one problem (methods/sdca.py, methods/pegasos.py): many iterations in one
+// launch, over sparse or dense rows.
+//
+// All blocks are resident at the same time (a cooperative launch) and wait for each other twice in
+// an iteration.  First, each warp takes rows of the batch, computes their steps at the same w, and
+// adds what they change to `delta`, with atomic additions whose results nobody waits for.  Then all
+// threads pass over w, which takes the change; and `delta` is cleared.
+//
+// A launch visits a row at most once, so that alpha needs no waiting of its own.  The adaptive rule
+// moves w and alpha before it knows whether D has risen, and takes a step that it has to refuse
+// back, which costs a third wait; it clears `delta` during the next iteration, which has another.
+//
+// What RULE, SOURCE, INDEX, START and DENSE are is defined by whoever compiles this.
+
+enum Rule { FIXED, ADAPTIVE, PEGASOS };
+// Numbers that stay, numbers that a launch leaves to the next one, and sums over an iteration; in
+// the order of sparse_kernels.py.
+enum Setting { UNIT, BIAS, LEAST_NORM2, BETA_B, GAMMA, LAM, SHARE, RADIUS, PARAMETER };
+enum Control { BETA, REFUSED, ESTIMATE, TURN, ITERATIONS, SHRINK };
+enum Sum { GAIN, SPREAD, TOTAL, SQUARE, SUMS };
+
+constexpr double AFTER_REFUSAL = 1.5;  // beta grows by it
+
+struct Row {
+    const SOURCE *values;
+    const INDEX *indices;
+    int length;
+    __device__ T value(int k) const { return T(read(values + k)); }
+    __device__ long long column(int k) const { return DENSE ? (long long)k : indices[k]; }
+};
+
+__device__ inline Row row_of(
+    const SOURCE *__restrict__ values, const INDEX *__restrict__ indices,
+    const START *__restrict__ starts, int row, int columns) {
+    if (DENSE) return {values + (long long)row * columns, nullptr, columns};
+    long long begin = starts[row];
+    return {values + begin, indices + begin, int((long long)starts[row + 1] - begin)};
+}
+
+// All blocks wait for all.  The highest bit of `arrived` flips when the last one has come.
+__device__ inline void wait_for_all(unsigned *arrived) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        unsigned one = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u;
+        __threadfence();
+        unsigned before = atomicAdd(arrived, one);
+        while (((before ^ *(volatile unsigned *)arrived) & 0x80000000u) == 0) {}
+        __threadfence();
+    }
+    __syncthreads();
+}
+
+// *to += the sum over all threads of all blocks.
+__device__ inline void add_up(double value, double *to) {
+    value = block_sum(value);
+    if (threadIdx.x == 0 && value != 0) atomicAdd(to, value);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) train(
+    const SOURCE *__restrict__ values, const INDEX *__restrict__ indices,
+    const START *__restrict__ starts, const double *__restrict__ norms2,
+    const int *__restrict__ cut, const int *__restrict__ order, int count, int batch_rows, TARGETS,
+    const double *__restrict__ settings, int columns, int length, T *w, T *deltas, T *alpha,
+    T *before, double *control, double *sums, unsigned *arrived) {
+    const int lane = threadIdx.x & 31;
+    const long long thread = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    const long long threads = (long long)gridDim.x * blockDim.x;
+    const long long warp = thread >> 5, warps = threads >> 5;
+    const T unit = T(settings[UNIT]), parameter = T(settings[PARAMETER]);
+    const double bias = settings[BIAS], bias2 = bias * bias, least_norm2 = settings[LEAST_NORM2];
+    const double beta_b = settings[BETA_B], radius = settings[RADIUS], lam = settings[LAM];
+    const bool projects = radius > 0;
+    double beta = control[BETA], refused = control[REFUSED], iterations = control[ITERATIONS];
+    double shrink = control[SHRINK], estimate = 0;
+    int turn = int(control[TURN]);
+
+    for (int step = 0; step < count; step++) {
+        T *delta = deltas + (long long)turn * columns;
+        double *own = sums + turn * SUMS;
+        const long long base = (long long)order[step] * batch_rows;
+        const T scale = RULE == PEGASOS ? T(shrink / (lam * max(iterations, 1.0))) : T(1);
+        const T w_bias = length > columns ? T(bias) * w[columns] : T(0);
+        double gain = 0, spread = 0, total = 0;
+
+        for (long long place = warp; place < batch_rows; place += warps) {
+            const int row = cut[base + place];
+            if (row < 0) continue;  // the last batch may be short of rows
+            const Row x = row_of(values, indices, starts, row, columns);
+            const Example e = example_of(TARGETS_PASSED, row, 0);
+            const T old = alpha[base + place];
+            const double norm2 = norms2[row] + bias2;
+            T product = 0;
+            for (int k = lane; k < x.length; k += 32) product += x.value(k) * w[x.column(k)];
+            product = scale * (warp_sum(product) + w_bias);
+            const T response = e.sign * product - e.offset;
+            T best = old, coefficient = 0;
+            if (e.weight > 0) {
+                if (RULE == PEGASOS) {
+                    T slope = loss_subgradient(response, parameter);
+                    best = old - slope;
+                    coefficient = -T(settings[SHARE]) * e.sign * e.weight * slope;
+                } else {
+                    T length2 = T(max(norm2, least_norm2));
+                    T q = max(T(beta) * length2 * e.weight * unit, T(TINY));
+                    best = loss_dual_step(old, response, q, parameter);
+                    coefficient = e.sign * e.weight * (best - old);
+                }
+            }
+            if (coefficient != 0)
+                for (int k = lane; k < x.length; k += 32)
+                    atomicAdd(delta + x.column(k), coefficient * x.value(k));
+            if (lane == 0) {
+                alpha[base + place] = best;
+                if (RULE == ADAPTIVE) before[place] = old;
+                total += coefficient;
+                // In float64: these are differences of numbers that are almost equal.
+                const double c = e.weight, a = response, p = parameter, from = old, to = best;
+                if (RULE != PEGASOS && c > 0)
+                    estimate += c * (loss_value(a, p) + loss_conjugate(from, p) + from * a);
+                if (RULE == ADAPTIVE && coefficient != 0) {
+                    const double change = c * (to - from);
+                    spread += max(norm2, least_norm2) * change * change;
+                    gain += c * (loss_conjugate(from, p) - loss_conjugate(to, p)) - change * a;
+                }
+            }
+        }
+        if (RULE == ADAPTIVE) add_up(gain, own + GAIN), add_up(spread, own + SPREAD);
+        if (length > columns) add_up(total, own + TOTAL);
+        wait_for_all(arrived);
+
+        double square = 0;
+        for (long long j = thread; j < length; j += threads) {
+            const T change = j < columns ? __ldcg(delta + j) : T(bias * __ldcg(own + TOTAL));
+            if (RULE == PEGASOS) {
+                const T moved = T(shrink) * w[j] + change;
+                w[j] = moved;
+                square += double(moved) * moved;
+            } else if (change != 0) {
+                w[j] += unit * change;
+                square += double(change) * change;
+            }
+            if (RULE != ADAPTIVE && change != 0 && j < columns) delta[j] = 0;
+        }
+        if (RULE == ADAPTIVE || (RULE == PEGASOS && projects)) add_up(square, own + SQUARE);
+        if (thread < SUMS) sums[(turn ^ 1) * SUMS + thread] = 0;  // everybody has read these
+        wait_for_all(arrived);
+
+        if (RULE == PEGASOS) {
+            iterations += 1;
+            shrink = 1;
+            if (projects) {
+                const double size = sqrt(__ldcg(own + SQUARE)), limit = radius * lam * iterations;
+                if (size > limit) shrink = limit / size;
+            }
+        }
+        if (RULE == ADAPTIVE) {
+            spread = __ldcg(own + SPREAD), square = __ldcg(own + SQUARE);
+            const bool moves = spread > 0;
+            const bool refuses =
+                moves && !(__ldcg(own + GAIN) - settings[UNIT] * square / 2 > 0);
+            if (moves) {
+                const T rho = T(min(max(square / spread, 1.0), beta_b)), gamma = T(settings[GAMMA]);
+                beta = max(pow(T(beta), gamma) * pow(rho, 1 - gamma), T(1));
+            }
+            if (refuses) beta = min(AFTER_REFUSAL * beta, beta_b), refused += 1;
+            for (long long j = thread; j < length; j += threads) {
+                const T change = j < columns ? __ldcg(delta + j) : T(bias * __ldcg(own + TOTAL));
+                if (change == 0) continue;
+                if (refuses) w[j] -= unit * change;
+                if (j < columns) delta[j] = 0;
+            }
+            if (refuses) {
+                if (lane == 0)  // each warp its own rows, so that nobody has to wait
+                    for (long long place = warp; place < batch_rows; place += warps)
+                        if (cut[base + place] >= 0) alpha[base + place] = before[place];
+                wait_for_all(arrived);
+            }
+        }
+        turn ^= 1;
+    }
+
+    if (RULE != PEGASOS) add_up(estimate, control + ESTIMATE);
+    if (thread == 0) {
+        control[BETA] = beta, control[REFUSED] = refused, control[TURN] = turn;
+        control[ITERATIONS] = iterations, control[SHRINK] = shrink;
+    }
+}

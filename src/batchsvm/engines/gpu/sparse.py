@@ -1,0 +1,292 @@
+"""Training one problem in mini-batches: naive, safe and aggressive SDCA, and Pegasos.
+
+Made for sparse rows, and for dense ones as well.  The rows are shuffled once and cut into batches;
+an epoch visits the batches in a fresh order, and is one launch of the kernel in `cuda/sparse.cu`,
+or some of them where it takes long.  The last batch may have fewer rows.
+
+The aggressive rule is Algorithm 2 in one pass.  The paper computes a tentative step, rho from it,
+and then the step with rho in the place of beta, which needs Delta twice; here the step with beta is
+the one that is made, and rho of that step moves the beta of the next one,
+
+    beta <- beta^gamma rho^(1 - gamma),   rho = ||Delta||^2 / sum_i ||x_i||^2 delta_i^2,
+
+with rho put between 1 and beta_b.  As there, a step that would not raise D is refused; beta then
+grows by half, at most to beta_b.
+
+Pegasos is Algorithm 1 with n divided by the number of batches in the place of b, which is b where
+it divides n: so a row counts as much in a short batch as in any other, and an epoch weighs all
+rows alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, isfinite, isnan
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batchsvm.core.certificate import Sums
+from batchsvm.core.layout import Schedule
+from batchsvm.core.parallel import StopFlag
+from batchsvm.core.problem import Facts, Problem, confine
+from batchsvm.engines.gpu import passes
+from batchsvm.engines.gpu.batches import Batches, batches_of
+from batchsvm.engines.gpu.device import CudaDevice
+from batchsvm.engines.gpu.dual import DeviceDual, placed_alpha
+from batchsvm.engines.gpu.kernels import parameter_of
+from batchsvm.engines.gpu.rows import DenseRows
+from batchsvm.engines.gpu.sparse_kernels import SUMS, Control, Setting
+from batchsvm.engines.gpu.sparse_rows import CsrRows
+from batchsvm.engines.protocol import Dual, Progress
+from batchsvm.losses import Loss
+from batchsvm.methods import Aggressive, DualMethod, Naive, Pegasos, Safe
+
+if TYPE_CHECKING:
+    from batchsvm.engines.gpu.dataset import GpuDataset
+
+RULES = {Naive: "FIXED", Safe: "FIXED", Aggressive: "ADAPTIVE", Pegasos: "PEGASOS"}
+REFRESH_EPOCHS = 6  # after so many, w is computed anew from alpha: float32 steps drift
+STALLED = 0.7  # of the gap left since the last full pass: then steps are made in float64
+ENTRIES_PER_LAUNCH = 2**31  # some tenths of a second: then the stop flag is looked at
+ENTRIES_PER_WAIT = 2**17  # that could be read while the blocks of an iteration wait
+
+
+@dataclass(eq=False)
+class BatchState:
+    """What the kernel reads and writes; arrays of the device."""
+
+    loss: Loss
+    real: str  # of the numbers that are not said to be others: "float32" or "float64"
+    rule: str
+    rows: DenseRows | CsrRows
+    B: int
+    norms2: Any  # (n,), float64
+    cut: Any  # (batches, B): rows, -1 for none
+    order: Any  # (batches,): of an epoch
+    targets: Any
+    constants: Any  # (1,)
+    problems: Any  # (1,)
+    settings: Any  # by `Setting`, float64
+    control: Any  # by `Control`, float64
+    sums: Any  # (2, SUMS), float64
+    arrived: Any  # one unsigned integer
+    w: Any  # (p,); v of Pegasos
+    deltas: Any  # (2, d)
+    alpha: Any  # (batches, 1, B), relative to the weights; g of Pegasos
+    before: Any  # (B,): alpha of a batch before its step
+
+
+class BatchTrainer:
+    """A `Trainer` of one problem: see `engines/protocol.py`."""
+
+    # A launch finishes, whatever happens on this host, and leaves w and alpha of one iteration.
+    survives_exceptions = True
+
+    def __init__(self, data: GpuDataset, problem: Problem, facts: Facts) -> None:
+        self.data, self.problem, self.facts = data, problem, facts
+        self.device: CudaDevice = data.device
+        self.lam, self.weight = float(problem.lam[0]), float(facts.total_weight[0])
+
+    # Setting up.
+
+    def start(self, schedule: Schedule, dual: Dual | None = None) -> None:
+        data = self.data
+        self.method = schedule.method
+        self._is_primal = isinstance(self.method, Pegasos)
+        self._iteration = self._epochs_since_refresh = 0
+        self._gap_before = inf
+        self._automatic = schedule.precision == "auto" and not self._is_primal
+        real = "float64" if schedule.precision == "float64" else "float32"
+        with self.device as device:
+            self.batches: Batches = batches_of(data, schedule.batch_size, schedule.seed, multiple=1)
+            self._rng = self.batches.rng()
+            alpha = self._first_alpha(dual, real)
+            self._best_alpha = alpha.copy()
+            self._best_W = np.zeros((self.problem.columns(data.d), 1))
+            w = device.xp.zeros(len(self._best_W), real)
+            self.state = self._make_state(schedule, real, w, alpha)
+            if dual is not None:
+                self._start_from_alpha()
+            self._begin_epoch()
+            device.kernels.train_batches(self.state, 0, 0)
+        per_row = data.nonzeros / data.n
+        work = schedule.batch_size * per_row + data.d + ENTRIES_PER_WAIT
+        self._per_launch = max(1, int(ENTRIES_PER_LAUNCH / work))
+
+    def _first_alpha(self, dual: Dual | None, real: str) -> Any:
+        cut, device = self.batches.cut, self.device
+        if dual is None:
+            return device.xp.zeros((len(cut), 1, cut.shape[1]), real)
+        assert isinstance(dual, DeviceDual)
+        if dual.cut is cut:
+            return device.xp.ascontiguousarray(dual.alpha.astype(real))
+        return placed_alpha(device, cut, 1, dual.column, real)
+
+    def _make_state(self, schedule: Schedule, real: str, w: Any, alpha: Any) -> BatchState:
+        device, problem, data = self.device, self.problem, self.data
+        xp, targets, cut = device.xp, problem.targets, self.batches.cut
+        assert isinstance(data.rows, DenseRows | CsrRows)
+        control = np.zeros(len(Control))
+        control[Control.SHRINK] = 1.0
+        control[Control.BETA] = np.nan
+        if isinstance(self.method, DualMethod):
+            control[Control.BETA] = self.method.first_beta(schedule.beta_b)
+        return BatchState(
+            problem.loss, real, RULES[type(self.method)], data.rows, cut.shape[1], data.norms2,
+            cut, xp.zeros(len(cut), np.int32), targets.columns(real),  # type: ignore[attr-defined]
+            device.upload(problem.offset, real),
+            device.upload(targets.columns_of(1)),  # type: ignore[attr-defined]
+            device.upload(self._settings(schedule)), device.upload(control), xp.zeros((2, SUMS)),
+            xp.zeros(1, np.uint32), w, xp.zeros((2, data.d), real), alpha,
+            xp.zeros(cut.shape[1], real),
+        )  # fmt: skip
+
+    def _settings(self, schedule: Schedule) -> np.ndarray:
+        method, problem = self.method, self.problem
+        found = np.zeros(len(Setting))
+        found[Setting.UNIT] = 1.0 / (self.lam * self.weight)
+        found[Setting.BIAS] = 0.0 if problem.bias is None else float(problem.bias[0])
+        found[Setting.LEAST_NORM2] = getattr(method, "step", "general") == "literal"
+        found[Setting.BETA_B] = schedule.beta_b
+        found[Setting.GAMMA] = getattr(method, "gamma", 0.0)
+        found[Setting.LAM] = self.lam
+        found[Setting.SHARE] = len(self.batches.cut) / self.weight
+        found[Setting.RADIUS] = problem.radius if isfinite(problem.radius) else -1.0
+        found[Setting.PARAMETER] = parameter_of(problem.loss)
+        return found
+
+    def _start_from_alpha(self) -> None:
+        """w(alpha); Pegasos goes on as if one epoch had led there, with g = alpha / c."""
+        state, epoch = self.state, len(self.batches.cut)
+        if self._is_primal:
+            state.control[Control.ITERATIONS] = epoch
+        w = self._combination() / (self.lam * self.weight)
+        if self._is_primal:
+            w = self.device.upload(confine(self.device.to_host(w), self.problem.radius))
+            w = w * (self.lam * epoch)
+        state.w[:] = w
+
+    # Iterations.
+
+    def _begin_epoch(self) -> None:
+        count = len(self.batches.cut)
+        self.state.order[:] = self.device.upload(self._rng.permutation(count), np.int32)
+        self._done = 0  # batches of the epoch
+
+    def _end_epoch(self) -> float:
+        """Begin the next epoch; the gap that the last one has shown."""
+        shown = float(self.state.control[Control.ESTIMATE]) / self.weight
+        self.state.control[Control.ESTIMATE] = 0.0
+        self._begin_epoch()
+        self._epochs_since_refresh += 1
+        return inf if self._is_primal else shown
+
+    def run(self, until: int, targets: np.ndarray, stop: StopFlag) -> Progress:
+        target, estimate, count = float(targets[0]), inf, len(self.batches.cut)
+        with self.device as device:
+            while not isnan(target) and self._iteration < until and not stop.is_set:
+                some = min(count - self._done, until - self._iteration, self._per_launch)
+                device.kernels.train_batches(self.state, self._done, some)
+                self._iteration, self._done = self._iteration + some, self._done + some
+                device.synchronize()  # so that the stop flag is looked at in time
+                if self._done < count:
+                    continue
+                shown = self._end_epoch()
+                if shown <= target:
+                    estimate = shown
+                    break
+                drifts = self.state.real == "float32" and not self._is_primal
+                if drifts and self._epochs_since_refresh >= REFRESH_EPOCHS:
+                    self._set_w(self._combination())
+        return Progress(np.array([self._iteration]), np.array([estimate]))
+
+    # Points and passes.
+
+    def _alpha(self) -> Any:
+        """alpha / c, which is put into the box where it is read."""
+        if not self._is_primal:
+            return self.state.alpha
+        iterations = max(float(self.state.control[Control.ITERATIONS]), 1.0)
+        return self.state.alpha * (len(self.batches.cut) / iterations)
+
+    @property
+    def _dual(self) -> DeviceDual:
+        return DeviceDual(self.data, self.problem, self.batches.cut, self._alpha())
+
+    def point(self) -> np.ndarray:
+        with self.device as device:
+            control = device.to_host(self.state.control)
+            w = device.to_host(self.state.w).astype(np.float64)[:, np.newaxis]
+        if self._is_primal:
+            w *= control[Control.SHRINK] / (self.lam * max(control[Control.ITERATIONS], 1.0))
+        return w
+
+    iterate = point
+
+    def recent_mean(self) -> None:
+        return None
+
+    def sums(self, W: np.ndarray, screen: bool = False) -> Sums:
+        with self.device:
+            found = passes.sums(self.data, self.problem, W, self._dual, self.facts)
+            if screen:
+                self._notice_stall(found)
+        return found
+
+    def _notice_stall(self, found: Sums) -> None:
+        """Steps in float64 where the gap has hardly become smaller since the last full pass."""
+        [gap] = found.gaps(self.problem.lam)
+        if self._automatic and gap > STALLED * self._gap_before and self.state.real == "float32":
+            state, targets = self.state, self.problem.targets
+            state.real = "float64"
+            for name in ("w", "deltas", "alpha", "before"):
+                setattr(state, name, getattr(state, name).astype(np.float64))
+            state.targets = targets.columns("float64")  # type: ignore[attr-defined]
+            state.constants = self.device.upload(self.problem.offset)
+            self._best_alpha = self._best_alpha.astype(np.float64)
+            self._set_w(self._combination())
+        self._gap_before = gap
+
+    def _combination(self) -> Any:
+        """sum_i alpha_i s_i x_i, (p,), on the device."""
+        return passes.combination(self.data, self.problem, self._dual, self.facts)[0]
+
+    def combination(self) -> np.ndarray:
+        with self.device as device:
+            found = self._combination()
+            self._set_w(found)
+            return device.to_host(found)[:, np.newaxis]
+
+    def _set_w(self, combination: Any) -> None:
+        """w computed anew from alpha; that of Pegasos is not made of a point of the box."""
+        self._epochs_since_refresh = 0
+        if not self._is_primal:
+            self.state.w[:] = combination / (self.lam * self.weight)
+
+    def keep_primal(self, W: np.ndarray, which: np.ndarray) -> None:
+        if which[0]:
+            self._best_W[:] = W
+
+    def keep_dual(self, which: np.ndarray) -> None:
+        if which[0]:
+            with self.device:
+                self._best_alpha[:] = self._alpha()
+
+    def best(self) -> tuple[np.ndarray, DeviceDual]:
+        return self._best_W, DeviceDual(self.data, self.problem, self.batches.cut, self._best_alpha)
+
+    @property
+    def beta(self) -> np.ndarray:
+        return self._controlled(Control.BETA)
+
+    @property
+    def refused(self) -> np.ndarray:
+        return self._controlled(Control.REFUSED).astype(np.int64)
+
+    def _controlled(self, place: Control) -> np.ndarray:
+        with self.device as device:
+            return device.to_host(self.state.control)[[place]]
+
+    def restart_average(self) -> None:
+        """There is none."""

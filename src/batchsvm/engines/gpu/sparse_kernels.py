@@ -1,0 +1,142 @@
+"""Launches of the kernels for sparse rows (csr.cu) and for mini-batch steps (sparse.cu).
+
+`tests/engines/simulated_sparse.py` has the same methods in NumPy.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batchsvm.engines.gpu.kernels import (
+    THREADS,
+    CudaKernels,
+    _source_of,
+    _targets,
+    _typed,
+)
+
+if TYPE_CHECKING:
+    from batchsvm.engines.gpu.sparse import BatchState
+    from batchsvm.engines.gpu.sparse_rows import CsrRows
+
+INDEX_TYPES = {"int32": "int", "int64": "long long"}
+BLOCKS_PER_MULTIPROCESSOR = 2  # more make waiting longer, fewer leave memory idle
+COLUMNS_PER_THREAD = 4  # of the pass over w, before more threads are worth the waiting
+
+
+class Setting(IntEnum):
+    """Numbers of a fit that stay as they are."""
+
+    UNIT = 0  # 1/(lam N)
+    BIAS = 1
+    LEAST_NORM2 = 2  # 1 makes the step the literal one
+    BETA_B = 3
+    GAMMA = 4
+    LAM = 5
+    SHARE = 6  # of Pegasos: what a row's subgradient is multiplied by
+    RADIUS = 7  # -1 for none
+    PARAMETER = 8  # of the loss
+
+
+class Control(IntEnum):
+    """Numbers that one launch leaves to the next one."""
+
+    BETA = 0
+    REFUSED = 1
+    ESTIMATE = 2  # N times the gap that the epoch has shown so far
+    TURN = 3  # which of the two deltas, and of the two lines of sums, is clear
+    ITERATIONS = 4  # t of Pegasos
+    SHRINK = 5  # what v of Pegasos is still to be multiplied by, since it was projected
+
+
+SUMS = 4  # that an iteration makes: see sparse.cu
+
+
+class DeviceKernels(CudaKernels):
+    """All kernels: those of `CudaKernels`, and these."""
+
+    def __init__(self, cupy: Any) -> None:
+        super().__init__(cupy)
+        self._room: dict[int, int] = {}
+
+    # Sparse rows (csr.cu).
+
+    def _csr(self, rows: CsrRows, name: str, count: int, arguments: tuple[Any, ...]) -> None:
+        """Launch a kernel with one warp for each of `count`."""
+        kernel = self.function("csr.cu", name, "float64", **_source_of(rows), **_index_of(rows))
+        blocks = max(1, -(-count * 32 // THREADS))
+        kernel((blocks,), (THREADS,), _typed((*_arrays_of(rows), *arguments)))
+
+    def csr_norms2(self, rows: CsrRows, out: Any) -> None:
+        self._csr(rows, "csr_norms2", rows.n, (out, np.int64(rows.n)))
+
+    def csr_products(self, rows: CsrRows, cut: Any, W: Any, out: Any) -> None:
+        """out (K, rows of the cut) = <w_k, x_i>."""
+        arguments = cut, cut.size, W, out, len(W), rows.d
+        self._csr(rows, "csr_products", cut.size, arguments)
+
+    def csr_combine(self, rows: CsrRows, cut: Any, coefficients: Any, out: Any) -> None:
+        """out (K, d) += sum_i c_ki x_i, in no fixed order."""
+        arguments = cut, cut.size, coefficients, out, len(out), rows.d
+        self._csr(rows, "csr_combine", cut.size, arguments)
+
+    def csr_columns(self, columns: CsrRows, coefficients: Any, out: Any) -> None:
+        """The same from the transposed rows, in a fixed order; coefficients (K, n) of all rows."""
+        arguments = coefficients, np.int64(columns.d), out, len(out), columns.n
+        self._csr(columns, "csr_columns", columns.n, arguments)
+
+    def csr_take(self, rows: CsrRows, chosen: Any, taken: CsrRows) -> None:
+        """The entries of the chosen rows, whose starts are known, into `taken`."""
+        starts = taken.starts.astype(np.int64)
+        arguments = chosen, starts, taken.values, taken.indices, np.int64(taken.n)
+        self._csr(rows, "csr_take", taken.n, arguments)
+
+    # Mini-batch steps (sparse.cu).
+
+    def train_batches(self, state: BatchState, first: int, count: int) -> None:
+        """Iterations with `count` batches of the order, from the place `first` on.  A count of 0
+        compiles what the next call needs."""
+        s, rows = state, state.rows
+        defines = {**_source_of(rows), **_index_of(rows)}
+        raw = self.function(
+            "sparse.cu", "train", s.real, s.loss, **defines, DENSE=int(rows.is_dense),
+            RULE=s.rule, THREADS=THREADS, BLOCKS=BLOCKS_PER_MULTIPROCESSOR,
+        )  # fmt: skip
+        kernel = raw.kernel  # a function of the device: here it is compiled
+        if not count:
+            return
+        arguments = (
+            *_arrays_of(rows), s.norms2, s.cut, s.order[first : first + count], count, s.B,
+            *_targets(s.targets), s.constants, s.problems, s.settings, rows.d, len(s.w), s.w,
+            s.deltas, s.alpha, s.before, s.control, s.sums, s.arrived,
+        )  # fmt: skip
+        for_rows = -(-s.B * 32 // THREADS)
+        for_columns = -(-len(s.w) // (COLUMNS_PER_THREAD * THREADS))
+        blocks = min(max(for_rows, for_columns), self._resident_blocks(kernel))
+        # Launched so, all blocks are on the device at the same time, or it is an error.
+        kernel((blocks,), (THREADS,), _typed(arguments), enable_cooperative_groups=True)
+
+    def _resident_blocks(self, kernel: Any) -> int:
+        """So many blocks can be on the device at the same time."""
+        if kernel.ptr not in self._room:
+            cuda = self._cupy.cuda
+            room = cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(kernel.ptr, THREADS, 0)
+            room = min(max(room, 1), BLOCKS_PER_MULTIPROCESSOR)
+            self._room[kernel.ptr] = room * cuda.Device().attributes["MultiProcessorCount"]
+        return self._room[kernel.ptr]
+
+
+def _index_of(rows: Any) -> dict[str, Any]:
+    if rows.is_dense:
+        return {"INDEX": "int", "START": "int"}  # which nobody reads
+    indices, starts = (INDEX_TYPES[str(part.dtype)] for part in (rows.indices, rows.starts))
+    return {"INDEX": indices, "START": starts}
+
+
+def _arrays_of(rows: Any) -> tuple[Any, Any, Any]:
+    if rows.is_dense:
+        return rows.values, None, None
+    return rows.values, rows.indices, rows.starts

@@ -1,0 +1,34 @@
+"""Passes over all rows on a device, in more than one block, against the cpu engine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from batchsvm.core.certificate import certify_point
+from batchsvm.core.problem import make_problem
+from batchsvm.engines import place_on
+from batchsvm.engines.gpu import passes
+from batchsvm.losses import LOSSES
+from helpers import FORMATS, toy
+
+
+@pytest.mark.parametrize("form", ["dense-float32", "csr-float64-int32"])
+@pytest.mark.parametrize("k", [1, 3, 7])  # few problems are multiplied in another way
+@pytest.mark.parametrize("space", [2**29, 8 * 1000, 8 * 333])  # blocks begin within batches
+def test_certificates_do_not_depend_on_blocks(form, k, space, monkeypatch):
+    monkeypatch.setattr(passes, "SPACE_BYTES", space)
+    X, y = toy("hinge", n=700, d=9)
+    rng = np.random.default_rng(0)
+    Y = np.asfortranarray(np.column_stack([y * rng.choice([-1, 1], 700) for _ in range(k)]))
+    alpha, W = np.asfortranarray(rng.random((700, k))), rng.normal(size=(9, k))
+    found = []
+    for engine in ("gpu", "cpu"):
+        with place_on(engine, FORMATS[form](X), 1) as data:
+            problem = make_problem(data.targets(Y), LOSSES["hinge"](), 0.1)
+            found.append(certify_point(data, problem, W, data.dual(problem, alpha)))
+    for gpu, cpu in zip(*found, strict=True):
+        assert abs(gpu.primal - cpu.primal) <= gpu.primal_rounding + cpu.primal_rounding
+        assert abs(gpu.dual - cpu.dual) <= gpu.dual_rounding + cpu.dual_rounding
+        assert gpu.support_vectors == cpu.support_vectors
+        assert gpu.rounding < 1e-12

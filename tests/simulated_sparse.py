@@ -1,0 +1,166 @@
+"""The kernels of `engines/gpu/sparse_kernels.py` in NumPy, restated plainly.
+
+What a device adds up in any order is added up in one order here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from batchsvm.engines.gpu.sparse_kernels import Control, Setting
+
+TINY = {"float32": 1e-30, "float64": 1e-300}
+AFTER_REFUSAL = 1.5
+
+
+def examples(targets, constants, problems, loss, rows, k):
+    """Sign, weight and offset of some rows."""
+    problem = int(problems[k])
+
+    def column(array):
+        return array[0 if len(array) == 1 else problem][rows]
+
+    real = constants.dtype
+    if targets.codes is not None:
+        y = np.where(targets.codes[rows] == problem, 1, -1).astype(real)
+    else:
+        y = column(targets.y)
+    fixed = constants[k] + (0 if targets.offsets is None else column(targets.offsets))
+    weight = np.ones(len(rows), real) if targets.weights is None else column(targets.weights)
+    if loss.task == "classification":
+        return y, weight, -y * fixed
+    return np.ones(len(rows), real), weight, y - fixed
+
+
+def plain(rows):
+    """Dense rows in float64."""
+    if rows.kind == "bfloat16":
+        bits = rows.values.view(np.uint16).astype(np.uint32) << 16
+        return bits.view(np.float32).astype(np.float64)
+    return rows.values.astype(np.float64)
+
+
+def as_csr(rows):
+    """Sparse rows in float64."""
+    end = int(rows.starts[-1])
+    parts = rows.values[:end].astype(np.float64), rows.indices[:end], rows.starts
+    return sp.csr_array(parts, shape=(rows.n, rows.d))
+
+
+def chosen_rows(rows, numbers, real):
+    """Some rows, dense or sparse, as the numbers of the steps."""
+    if rows.is_dense:
+        return plain(rows)[numbers].astype(real)
+    return as_csr(rows)[numbers].astype(real)
+
+
+class SimulatedSparse:
+    """Stands for what `DeviceKernels` adds."""
+
+    # csr.cu
+
+    def csr_norms2(self, rows, out):
+        X = as_csr(rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            out[:] = X.multiply(X).sum(axis=1)
+
+    def csr_products(self, rows, cut, W, out):
+        assert W.dtype == out.dtype == np.float64
+        found = (as_csr(rows)[np.maximum(cut, 0)] @ W.T).T
+        out[:] = np.where(cut >= 0, found, 0)
+
+    def csr_combine(self, rows, cut, coefficients, out):
+        kept = cut >= 0
+        out += (as_csr(rows)[cut[kept]].T @ coefficients[:, kept].T).T
+
+    def csr_columns(self, columns, coefficients, out):
+        out += (as_csr(columns) @ coefficients.T).T
+
+    def csr_take(self, rows, chosen, taken):
+        for r, row in enumerate(chosen):
+            own = slice(rows.starts[row], rows.starts[row + 1])
+            there = slice(taken.starts[r], taken.starts[r + 1])
+            taken.values[there], taken.indices[there] = rows.values[own], rows.indices[own]
+
+    # sparse.cu
+
+    def train_batches(self, s, first, count):
+        assert s.w.dtype == s.alpha.dtype == s.deltas.dtype == s.constants.dtype == s.real
+        for batch in s.order[first : first + count]:
+            cut = s.cut[batch]
+            kept = np.flatnonzero(cut >= 0)
+            step = _pegasos_step if s.rule == "PEGASOS" else _dual_step
+            step(s, cut[kept], s.alpha[batch, 0], kept)
+            s.control[Control.TURN] = 1 - s.control[Control.TURN]
+
+
+def _at(s, numbers, scale=1):
+    """Rows of a batch, what the problem knows of them, and their responses."""
+    X = chosen_rows(s.rows, numbers, s.real)
+    sign, weight, offset = examples(s.targets, s.constants, s.problems, s.loss, numbers, 0)
+    d, bias = s.rows.d, s.settings[Setting.BIAS]
+    products = X @ s.w[:d]
+    if len(s.w) > d:
+        products = products + np.asarray(bias, s.real) * s.w[d]
+    return X, sign, weight, (sign * (np.asarray(scale, s.real) * products) - offset).astype(s.real)
+
+
+def _combined(s, X, coefficients):
+    """sum_i c_i x_i, with the bias entry."""
+    found = np.asarray(X.T @ coefficients)
+    if len(s.w) > s.rows.d:
+        total = coefficients.astype(np.float64).sum()
+        found = np.append(found, s.settings[Setting.BIAS] * total).astype(s.real)
+    return found
+
+
+def _dual_step(s, numbers, alpha, kept):
+    """One iteration of a dual method; `alpha` is that of the batch, and is changed."""
+    loss, settings, control = s.loss, s.settings, s.control
+    beta, unit, beta_b = control[Control.BETA], settings[Setting.UNIT], settings[Setting.BETA_B]
+    X, sign, weight, a = _at(s, numbers)
+    old = alpha[kept]
+    norm2 = np.maximum(
+        s.norms2[numbers] + settings[Setting.BIAS] ** 2, settings[Setting.LEAST_NORM2]
+    )
+    q = np.maximum((beta * norm2 * weight * unit).astype(s.real), TINY[s.real])
+    moved = np.asarray(loss.dual_step(old, a, q), s.real)
+    best = np.where(weight > 0, moved, old)
+    coefficients = (sign * weight * (best - old)).astype(s.real)
+    change = _combined(s, X, coefficients)
+    c, a, to, old64 = (x.astype(np.float64) for x in (weight, a, best, old))
+    gaps = c * (loss.value(a) + loss.conjugate(old64) + old64 * a)
+    control[Control.ESTIMATE] += gaps[c > 0].sum()
+    refuses = False
+    if s.rule == "ADAPTIVE":
+        delta = c * (to - old64)
+        spread = np.sum(norm2 * delta**2)
+        square = np.sum(change.astype(np.float64) ** 2)
+        gain = np.sum((c * (loss.conjugate(old64) - loss.conjugate(to)) - delta * a)[delta != 0])
+        refuses = spread > 0 and not gain - unit * square / 2 > 0
+        if spread > 0:
+            rho, gamma = min(max(square / spread, 1.0), beta_b), settings[Setting.GAMMA]
+            beta = max(beta**gamma * rho ** (1 - gamma), 1.0)
+        if refuses:
+            beta = min(AFTER_REFUSAL * beta, beta_b)
+            control[Control.REFUSED] += 1
+        control[Control.BETA] = beta
+    if not refuses:
+        s.w += np.asarray(unit, s.real) * change
+        alpha[kept] = best
+
+
+def _pegasos_step(s, numbers, g, kept):
+    """One iteration of Pegasos; `g` is that of the batch, and is changed."""
+    settings, control = s.settings, s.control
+    lam, radius, shrink = settings[Setting.LAM], settings[Setting.RADIUS], control[Control.SHRINK]
+    t = control[Control.ITERATIONS]
+    X, sign, weight, a = _at(s, numbers, shrink / (lam * max(t, 1)))
+    chi = np.where(weight > 0, -s.loss.subgradient(a), 0).astype(s.real)
+    change = _combined(s, X, (settings[Setting.SHARE] * sign * weight * chi).astype(s.real))
+    s.w[:] = np.asarray(shrink, s.real) * s.w + change
+    g[kept] += chi
+    control[Control.ITERATIONS] = t + 1
+    size, limit = np.linalg.norm(s.w.astype(np.float64)), radius * lam * (t + 1)
+    control[Control.SHRINK] = limit / size if 0 < radius and size > limit else 1.0
