@@ -1,8 +1,8 @@
 // Sums over rows for certificates, in float64, and what alpha multiplies rows by.
 //
 // A dual point lies batch by batch, then problem by problem: alpha[batch][k][place], relative to
-// the weights and put into the box here.  Row `cut[position]` is at `position`; a block of positions begins `shift` places
-// after the beginning of a batch.
+// the weights and put into the box here.  Row `cut[position]` is at `position`; a block of
+// positions begins `shift` places after the beginning of a batch.
 
 __device__ inline T relative_alpha(
     const ALPHA *__restrict__ alpha, int first_batch, int place, int k, int K, int batch_rows,
@@ -20,7 +20,7 @@ extern "C" __global__ void point_sums(
     const T *__restrict__ constant, T relative_error, int K, T lower, T upper, T parameter,
     T *__restrict__ out) {
     int k = blockIdx.y, chunk = blockIdx.x;
-    T bias_k = bias ? bias[k] : T(0), shift = bias ? bias_k * w_bias[k] : T(0);
+    T bias_k = bias ? bias[k] : T(0), bias_part = bias ? bias_k * w_bias[k] : T(0);
     T sums[7] = {0, 0, 0, 0, 0, 0, 0};
     int stop = min(count, (chunk + 1) * CHUNK);
     cut += (long long)first_batch * batch_rows + shift;
@@ -32,9 +32,10 @@ extern "C" __global__ void point_sums(
         if (bias) length = sqrt(length * length + bias_k * bias_k);
         T relative = 0;
         if (e.weight > 0)
-            relative = relative_alpha(alpha, first_batch, shift + p, k, K, batch_rows, lower, upper);
+            relative =
+                relative_alpha(alpha, first_batch, shift + p, k, K, batch_rows, lower, upper);
         T own = relative * e.weight, size = abs(own);
-        T a = e.sign * (products[(long long)k * count + p] + shift) - e.offset;
+        T a = e.sign * (products[(long long)k * count + p] + bias_part) - e.offset;
         // A convex function over [a - err, a + err] exceeds its value at a by at most err times
         // its steepest slope, which it has at an end.
         T err = per_length[k] * length + relative_error * (abs(a) + abs(e.offset)) + constant[k];
