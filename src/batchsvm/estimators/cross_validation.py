@@ -252,7 +252,7 @@ n_features_in_, feature_names_in_
         k = data.classes.k
         along = [list(_unbroken(iter(models))) for models in steps]
         return [
-            self._scores(fold, (models[f * k : (f + 1) * k] for models in along), scorer)
+            self._judge_fold(fold, (models[f * k : (f + 1) * k] for models in along), scorer)
             for f, fold in enumerate(folds)
         ]
 
@@ -272,9 +272,9 @@ n_features_in_, feature_names_in_
                 )
                 for k in range(problem.k)
             ]  # fmt: skip
-            return self._scores(fold, zip(*paths, strict=True), scorer)
+            return self._judge_fold(fold, zip(*paths, strict=True), scorer)
 
-    def _scores(
+    def _judge_fold(
         self, fold: _Fold, path: Iterable[Sequence[LinearModel]], scorer: Any
     ) -> FoldScores:
         """How the models of each lam, one per class, do on the rows that were held out."""

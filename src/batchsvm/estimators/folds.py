@@ -1,4 +1,4 @@
-"""The folds of a cross-validation as problems side by side, on an engine that takes many at once."""
+"""The folds of a cross-validation as problems side by side, on an engine that takes many."""
 
 from __future__ import annotations
 
