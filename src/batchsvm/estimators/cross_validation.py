@@ -189,7 +189,10 @@ n_features_in_, feature_names_in_
         """Scores and gaps of all folds, trained side by side over data placed once."""
         seed, stop = read_seed(self.random_state), StopFlag()
         with placed(data.X, settings.engine, settings.n_jobs) as whole:
-            places = [_Fold(whole, data, *fold, (seed + k) % 2**64) for k, fold in enumerate(folds)]
+            places = [
+                _Fold(whole, data, train, test, (seed + k) % 2**64)
+                for k, (train, test) in enumerate(folds)
+            ]
 
             def one(k: int) -> FoldScores:
                 return self._fold(places[k], settings, scorer, stop)

@@ -97,3 +97,15 @@ def placed_alpha(
     for k in range(count):
         out[:, k] = xp.where(cut >= 0, column_of(k)[rows], 0.0)
     return out
+
+
+def moved_alpha(device: Any, alpha: Any, old: Any, new: Any) -> Any:
+    """alpha[batch, k, place] of one cut as that of another."""
+    xp, (_, count, batch) = device.xp, alpha.shape
+    flat, was, goes = alpha.transpose(1, 0, 2).reshape(count, -1), old.ravel(), new.ravel()
+    filled, to = xp.flatnonzero(was >= 0), xp.flatnonzero(goes >= 0)
+    place_of = xp.empty(filled.size, np.int64)
+    place_of[was[filled]] = filled
+    out = xp.zeros((count, goes.size), alpha.dtype)
+    out[:, to] = flat[:, place_of[goes[to]]]
+    return out.reshape(count, -1, batch).transpose(1, 0, 2)
