@@ -51,6 +51,7 @@ class DeviceWork(NamedTuple):
     nonzeros: int
     problems: int
     device: DeviceSize
+    precision: str = "auto"
 
 
 def lay_out_on_device(work: DeviceWork, method: Method | None, batch_size: int | None) -> Layout:
@@ -154,9 +155,14 @@ def _words(work: DeviceWork, size: int, batches: int, memory: Memory, keeps_gram
         else f"{batches} batches at once, since one would leave most of the"
         f" {work.device.multiprocessors} multiprocessors of {work.device.name} idle"
     )
+    exact = (
+        "products in tf32, made more exact where the gap does not fall any more"
+        if work.precision == "auto"
+        else f"products in {work.precision}, as asked for"
+    )
     gram = _gib(memory.gram) if keeps_gram else "computed anew in each round for want of room"
     return (
-        f"{how}; {at_once}; memory beside X ({_gib(work.device.x_bytes)}): alpha"
+        f"{how}; {at_once}; {exact}; memory beside X ({_gib(work.device.x_bytes)}): alpha"
         f" {_gib(memory.alpha)}, Gram matrices {gram}, work space {_gib(memory.space)},"
         f" of {_gib(work.device.free_bytes)} free{_small_words(work)}"
     )
