@@ -25,12 +25,8 @@ def text(bench: Bench) -> None:
     for name, n, d, lam, goal in TEXTS_QUICK if bench.quick else TEXTS:
         X, y = generated.text(n, d)
         X = X.astype(np.float32)
-        try:
-            dual = time_text(bench, name, (X, y), lam, goal)
-        except NotImplementedError as error:
-            return bench.skip(name, f"{error} are not implemented")
+        dual = time_text(bench, name, (X, y), lam, goal)
         time_snap(bench, name, (X, y), lam, goal, dual)
-    return None
 
 
 def time_text(bench: Bench, name: str, rows: Any, lam: float, goal: float) -> float:
@@ -104,10 +100,7 @@ def clicks(bench: Bench) -> None:
             X, y, "logistic", lam, tol=CLICKS_TOL, random_state=0, engine="gpu", warn=False
         )
 
-    try:
-        first, solution = bench.seconds(fit)
-    except NotImplementedError as error:
-        return bench.skip("clicks", f"{error} are not implemented")
+    first, solution = bench.seconds(fit)
     del solution
     taken, solution = bench.repeated(fit, 3, budget=40)
     facts = {"rows": n, "columns": d, "nonzeros": n * generated.FIELDS, "loss": "logistic"}
@@ -115,4 +108,3 @@ def clicks(bench: Bench) -> None:
         "clicks", taken, **facts, lam=lam, tol=CLICKS_TOL, first_seconds=first,
         **facts_of(solution),
     )  # fmt: skip
-    return None
