@@ -117,11 +117,12 @@ def memory_of(work: DeviceWork, size: int, batches: int, keeps_gram: bool) -> Me
 
 def problems_that_fit(work: DeviceWork) -> int:
     """How many problems may be trained at once, with G computed anew if need be; at least one."""
-    size = min(_rows_of(work.problems), work.n)
-    one = memory_of(work._replace(problems=1), size, 1, keeps_gram=False)
-    more = memory_of(work._replace(problems=2), size, 1, keeps_gram=False)
-    left = SPARE * work.device.free_bytes - one.total
-    return max(1, 1 + int(left // (more.total - one.total)))
+    size = min(ROWS_OF_MANY, work.n)
+    batches = _batches_of(work, Gram(), size)
+    one, two = (
+        memory_of(work._replace(problems=k), size, batches, keeps_gram=False).total for k in (1, 2)
+    )
+    return max(1, 1 + int((SPARE * work.device.free_bytes - one) // (two - one)))
 
 
 def _into_memory(work: DeviceWork, method: Gram, size: int, batches: int, asked: bool) -> Layout:
