@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from pandas import DataFrame
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
+from sklearn.model_selection import GroupKFold
 
 import batchsvm
 from batchsvm import BatchSVC, BatchSVCCV, BatchSVR
@@ -80,6 +81,12 @@ def test_whole_numbers_of_another_library_are_taken():
     model = BatchSVC(lam=1.0, random_state=0).fit(torch.tensor(whole), Y)
     np.testing.assert_array_equal(model.coef_, ours.coef_)
     assert model.score(torch.tensor(whole), Y) == ours.score(whole, Y)
+
+
+def test_groups_come_from_a_device():
+    groups = FakeDeviceArray(np.arange(150) % 7)
+    model = BatchSVCCV(LAMS, cv=GroupKFold(3), random_state=0).fit(X, Y, groups=groups)
+    assert model.scores_.shape == (3, 2)
 
 
 # Refusals.
