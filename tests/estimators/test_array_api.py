@@ -242,6 +242,9 @@ def test_a_regressor_on_a_device(xp):
     assert model.score(there, y) == pytest.approx(ours.score(values, targets), abs=1e-5)
     model.set_params(warm_start=True).fit(there, y)
     assert model.fit(there, y).n_iter_ <= 1
+    model.partial_fit(values, targets)  # a stream in host memory goes on from there
+    assert type(model.coef_) is np.ndarray
+    assert model.stream_.rows == 2 * len(values)
 
 
 def test_lam_is_chosen_on_a_device(xp):
