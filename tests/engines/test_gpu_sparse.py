@@ -19,6 +19,7 @@ from batchsvm.core.solution import Status
 from batchsvm.core.training import Start, train
 from batchsvm.engines import place_on
 from batchsvm.engines.gpu import sparse
+from batchsvm.engines.gpu.sparse_kernels import Control
 from batchsvm.engines.gpu.sparse_rows import CsrRows
 from batchsvm.engines.reference.steppers import _fixed_beta_iteration, _pegasos_iteration
 from batchsvm.engines.state import start_dual, start_pegasos
@@ -367,6 +368,11 @@ def test_steps_that_stall_in_float32_go_on_in_float64():
     assert coarse.status is Status.MAX_EPOCHS
 
 
+def _no_steps(state, first, count, target):
+    """Stands for `train_batches` that leaves w and alpha as they are."""
+    state.control[Control.DONE] = count
+
+
 def test_w_is_computed_anew_from_alpha(monkeypatch):
     both = Both()
     trainer = both.trainer(Naive(), 10, precision="float32")
@@ -378,7 +384,7 @@ def test_w_is_computed_anew_from_alpha(monkeypatch):
     trainer.combination()
     assert np.allclose(trainer.point()[:, 0], right, rtol=1e-4, atol=1e-5)
     monkeypatch.setattr(sparse, "REFRESH_EPOCHS", 1)
-    both.gpu.device.kernels.train_batches = lambda state, first, count: None
+    both.gpu.device.kernels.train_batches = _no_steps
     inner.state.w += 1.0
     run(trainer, 12)
     assert np.allclose(trainer.point()[:, 0], right, rtol=1e-4, atol=1e-5)
@@ -401,9 +407,9 @@ def test_launches_are_short_and_the_stop_flag_is_looked_at(monkeypatch):
     calls, stop = [], StopFlag()
     train_batches = both.gpu.device.kernels.train_batches
 
-    def counted(state, first, count):
+    def counted(state, first, count, target):
         calls.append((first, count))
-        train_batches(state, first, count)
+        train_batches(state, first, count, target)
         if len(calls) == 8:
             stop.set()
 

@@ -45,9 +45,16 @@ class GpuDataset(BaseDataset):
     duals_outlive = False
 
     def __init__(
-        self, device: CudaDevice, rows: DeviceRows, tuning: Tuning = DEFAULT_TUNING
+        self,
+        device: CudaDevice,
+        rows: DeviceRows,
+        tuning: Tuning = DEFAULT_TUNING,
+        deterministic: bool = False,
     ) -> None:
         self.device, self.rows, self.tuning = device, rows, tuning
+        # Whatever the method: `gram` has the same bits every time without it, too.
+        self.deterministic = deterministic
+        rows.deterministic = deterministic or rows.is_dense
         self.n, self.d, self.nonzeros = rows.n, rows.d, rows.nonzeros
         self.jobs, self.memo = 1, {}
         self.home = object()  # what the views of these rows share
@@ -80,6 +87,13 @@ class GpuDataset(BaseDataset):
     def largest_norm2(self) -> float:
         with self.device:
             return float(self.norms2.max())
+
+    @cached_property
+    def column_peaks(self) -> Any:
+        """The largest |x_ij| of every column."""
+        out = self.device.xp.zeros(self.d)
+        self.device.kernels.column_peaks(self.rows, out)
+        return out
 
     @cached_property
     def lengths(self) -> Any:
@@ -356,7 +370,8 @@ class GpuDataset(BaseDataset):
 
     def subset(self, rows: np.ndarray) -> GpuDataset:
         with self._at_work() as device:
-            return GpuDataset(device, self.rows.take(device.upload(np.asarray(rows))), self.tuning)
+            taken = self.rows.take(device.upload(np.asarray(rows)))
+            return GpuDataset(device, taken, self.tuning, self.deterministic)
 
     def share(self, jobs: int) -> GpuDataset:
         self.require_open()
@@ -368,18 +383,19 @@ class GpuDataset(BaseDataset):
         """Give back the memory of the rows; the views of `share` go on with them."""
         super().close()
         self.memo = {}
-        self.__dict__.pop("lengths", None)
+        for name in ("lengths", "column_peaks"):
+            self.__dict__.pop(name, None)
         del self.rows, self.norms2
 
 
 def place(
     X: Any, jobs: int = 1, tuning: Tuning = DEFAULT_TUNING, keeps_norms: bool = True,
-    device: int | None = None,
+    device: int | None = None, deterministic: bool = False,
 ) -> GpuDataset:  # fmt: skip
     """X on a CUDA device: where it is if it is on one, else uploaded."""
     found = device_of(_chosen(X, device))
     with found:
-        return GpuDataset(found, read_rows(X, found), tuning)
+        return GpuDataset(found, read_rows(X, found), tuning, deterministic)
 
 
 def _chosen(X: Any, device: int | None) -> int | None:
