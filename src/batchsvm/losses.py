@@ -273,8 +273,9 @@ class Logistic(NamedTuple):
             T u = log(max(q / max(abs(offset), T(1)), T(1)));
             u = max(log(max(q / max(offset + u, T(1)), T(1))), floor);
             for (int step = 0; step < int(newton_steps); step++) {
-                T rest = 1 / (1 + exp(min(u, T(80))));
+                T rest = 1 / (1 + exp(min(u, T(80)))), before = u;
                 u = max(u - (u + offset - q * rest) / (1 + q * rest * (1 - rest)), floor);
+                if (abs(u - before) < T(HALF_OF_THE_DIGITS)) break;  // the error is its square
             }
             T rest = 1 / (1 + exp(min(u, T(80))));
             return (mirrored ? T(1) : T(0)) + sign * (1 - rest);""",

@@ -24,10 +24,10 @@ MAX_BATCH_ROWS = 512  # so many a warp holds in registers
 SMALLEST_BATCH = 32
 SMALLEST_SPARSE_BATCH, LARGEST_SPARSE_BATCH = 64, 16384
 SPARSE_BATCHES = 96  # per epoch
-MIN_ROUNDS_PER_EPOCH = 8
+MIN_ROUNDS_PER_EPOCH = 128  # with fewer, a round is too much of an epoch for its batches to agree
 SPARE = 0.9  # of the free memory may be planned with
 PASS_BYTES = 2**30 + 2**29  # work space of a full pass in float64
-SMALL_NONZEROS = 2**24  # below, threads of the host are done before a device has warmed up
+SMALL_NONZEROS = 2**26  # below, threads of the host are about as fast
 
 ON_DENSE: tuple[type, ...] = (Gram, Naive, Safe, Aggressive, Pegasos)
 ON_SPARSE: tuple[type, ...] = (Naive, Safe, Aggressive, Pegasos)

@@ -27,7 +27,7 @@ from batchsvm.engines.gpu.dual import DeviceDual, moved_alpha, placed_alpha
 from batchsvm.engines.gpu.kernels import FEW_PROBLEMS
 from batchsvm.engines.gpu.rows import PARTS
 from batchsvm.engines.protocol import Dual, Progress
-from batchsvm.losses import Loss
+from batchsvm.losses import TINY, Loss
 from batchsvm.methods import Gram
 from batchsvm.methods.gram import GAMMA
 
@@ -125,6 +125,7 @@ class GramTrainer:
         self.iterations = np.zeros(K, np.int64)
         self._iteration = self._epochs_since_refresh = 0
         self._gap_before = inf
+        self._shown_before = np.empty(0)  # by the epoch before, of each problem
         self._keeps_gram = schedule.keeps_gram
         self._automatic = schedule.precision == "auto"
         precision = "tf32" if self._automatic else schedule.precision
@@ -235,7 +236,7 @@ class GramTrainer:
                 if self._left:
                     device.synchronize()  # so that the stop flag is looked at in time
                     continue
-                shown = self._end_epoch() / weight
+                shown = self._estimate_at_end(self._end_epoch() / weight)
                 self._epochs_since_refresh += 1
                 if (shown <= goal).mean() >= SHARE_FOR_A_PASS:
                     estimates[self.active] = shown
@@ -246,6 +247,19 @@ class GramTrainer:
         self.iterations[self.active] = self._iteration
         return Progress(self.iterations.copy(), estimates)
 
+    def _estimate_at_end(self, shown: np.ndarray) -> np.ndarray:
+        """What the gap is at the end of an epoch, from its mean over the epoch, where that is worth
+        a guess: for few problems a full pass takes a quarter of an epoch.
+
+        A gap that falls steadily to the part r of it per epoch has the mean (1 - r)/log(1/r) of
+        what it was at the start.
+        """
+        before, self._shown_before = self._shown_before, shown
+        if shown.size > FEW_PROBLEMS or before.size != shown.size:
+            return shown
+        falls = np.clip(shown / np.maximum(before, TINY), 0.05, 0.95)
+        return shown * falls * np.log(1 / falls) / (1 - falls)
+
     def _leave(self, stays: np.ndarray) -> None:
         """Go on with some of the problems alone."""
         kept = np.flatnonzero(stays[self.active])
@@ -254,6 +268,7 @@ class GramTrainer:
         state, xp = self.state, self.device.xp
         places = self.device.upload(kept)
         self.active = self.active[kept]
+        self._shown_before = np.empty(0)
         for name in ("beta", "refused"):
             setattr(state, name, getattr(state, name)[places])
         alpha = _compacted(xp, state.alpha, places)

@@ -29,6 +29,7 @@ FORMULAS = {  # arguments of each, beside the parameter of the loss
 }
 CTYPES = {"float32": "float", "float64": "double", "float16": "Half", "bfloat16": "Half"}
 TINY = {"float32": "1e-30f", "float64": "1e-300"}
+HALF_OF_THE_DIGITS = {"float32": "2e-4f", "float64": "1e-9"}
 ALMOST_ONE = {"float32": "(1 - 1e-6f)", "float64": "(1 - 1e-9)"}
 CHUNK_ROWS = 2048  # summed by one block of threads
 THREADS = 256
@@ -86,6 +87,7 @@ class CudaKernels:
         if key not in self._functions:
             lines = [f"#define T {CTYPES[real]}", f"#define TINY {TINY[real]}"]
             lines += [f"#define ALMOST_ONE {ALMOST_ONE[real]}"]
+            lines += [f"#define HALF_OF_THE_DIGITS {HALF_OF_THE_DIGITS[real]}"]
             lines += [f"#define {word} {value}" for word, value in defines.items()]
             parts = ["\n".join(lines), _file("reduce.cuh")]
             parts += [_file("numbers.cuh")] if "SOURCE" in defines else []
