@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import inf
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 
 import oracle
@@ -17,11 +18,12 @@ from batchsvm.core.layout import Schedule
 from batchsvm.core.problem import Problem, make_problem
 from batchsvm.core.training import Start, train
 from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
-from batchsvm.engines import place_on
+from batchsvm.engines import ENGINES, place_on
 from batchsvm.losses import LOSSES
 from batchsvm.methods import Aggressive, Blocks, Gram, Guarded, Naive, Pegasos, Safe
 from helpers import FORMATS, HOST_ENGINES, LAM, toy
 
+FORMS = {"dense": "dense-float64", "csr": "csr-float64-int32"}
 CLOSED = "^this data set is closed: place X again to use it$"
 # Threads, many small blocks of rows, and more columns than workers exchange.
 CUT_SMALL = Tuning(min_parallel_nonzeros=0, max_block_rows=16, max_exchanged_columns=4)
@@ -58,7 +60,7 @@ CASES = {
 class Setting:
     """K problems of a case on an engine, and the same in plain arrays."""
 
-    def __init__(self, engine: str, loss_name: str, k: int, rows=None) -> None:
+    def __init__(self, engine: str, loss_name: str, k: int, storage: str | None = None) -> None:
         self.engine, self.loss_name, self.k, self.case = engine, loss_name, k, CASES[loss_name]
         self.loss = LOSSES[loss_name]()
         X, y = toy(loss_name)
@@ -67,9 +69,9 @@ class Setting:
         self.columns = self._targets(X, y, rng)
         self.weight = rng.integers(0, 4, size=(n, k)) / 2 if self.case.weighted else None
         self.offset = rng.normal(size=(n, k)) if self.case.offset else None
-        rows = np.arange(n) if rows is None else rows
-        self._take(rows)
-        self.stored, self.X = FORMATS[self.case.form](X[rows]), X[rows]
+        self.form = self.case.form if storage is None else FORMS[storage]
+        self.storage = self.form.split("-")[0]
+        self.stored, self.X = FORMATS[self.form](X), X
         self.n, self.d = self.X.shape
         self.lam = LAMS[:k]
         spread = np.arange(k) / 4  # every problem has its own bias and its own constant
@@ -82,11 +84,6 @@ class Setting:
         if self.loss.task == "classification":
             columns = np.where(columns >= 0, 1.0, -1.0)
         return columns[:, : self.k]
-
-    def _take(self, rows):
-        self.columns = self.columns[rows]
-        self.weight = None if self.weight is None else self.weight[rows]
-        self.offset = None if self.offset is None else self.offset[rows]
 
     def place(self) -> Setting:
         jobs = self.case.jobs
@@ -152,6 +149,10 @@ class Setting:
         r = min(u / lam, self.case.radius)  # the norm of the w that is best for this alpha
         return (alpha @ self.fixed(k) - conjugates.sum()) / c.sum() - (r * u - lam / 2 * r * r)
 
+    def w_of(self, k: int, alpha) -> np.ndarray:
+        """w(alpha), where no radius confines it."""
+        return self.rows(k).T @ (alpha * self.signs(k)) / (self.lam[k] * self.weights(k).sum())
+
     def random_points(self, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """(W, alpha): W in the ball, alpha in the box and partly at its corners."""
         rng = np.random.default_rng(seed)
@@ -191,12 +192,37 @@ def offered(engine, storage):
     return ON_HOSTS if engine in HOST_ENGINES else ON_A_DEVICE[storage]
 
 
+# Every method on every storage that an engine offers it for; the kernels of the cpu engine are
+# compiled for CSR rows elsewhere.
+RUNS = [
+    pytest.param(engine, storage, method, id=f"{engine}-{storage}-{method.name}{i}")
+    for engine in ENGINES
+    for storage in (FORMS if engine != "cpu" else ["dense"])
+    for i, method in enumerate(offered(engine, storage))
+]
+
+
+def runs_of(*kinds):
+    """The runs of some methods."""
+    return [run for run in RUNS if isinstance(run.values[2], kinds)]
+
+
 def scheduled(method, batch_size, **kwargs):
     """A schedule that every engine follows number by number, if it offers the method."""
     batches = method.batches if isinstance(method, Gram) else 1
     batches = 1 if batches == "auto" else batches
     options = {"beta_b": 2.0, "precision": "float64", "batches": batches, **kwargs}
     return Schedule(method, batch_size, **options)
+
+
+def started(data, problem, schedule, dual=None):
+    trainer = data.trainer(problem)
+    trainer.start(schedule, dual)
+    return trainer
+
+
+def everyone(problem):
+    return np.ones(problem.k, np.bool_)
 
 
 def at_once(data, problem, method):
