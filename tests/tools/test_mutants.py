@@ -144,10 +144,14 @@ def test_lines_that_hold_more_than_ascii_are_left_alone():
 @pytest.mark.parametrize(
     ("file", "first", "among"),
     [
-        ("engines/screening.py", "tests/methods/test_rules.py", "tests/engines/conformance_trainer.py"),
+        (
+            "engines/screening.py",
+            "tests/methods/test_rules.py",
+            "tests/engines/conformance_passes.py",
+        ),
         ("methods/blocks.py", "tests/methods/test_rules.py", "tests/methods/test_methods.py"),
-        ("core/loop.py", "tests/core/test_certificate.py", "tests/core/test_loop.py"),
-        ("core/theory.py", "tests/core/test_certificate.py", "tests/paper/test_paper.py"),
+        ("core/loop.py", "tests/core/test_arrays.py", "tests/core/test_loop.py"),
+        ("core/theory.py", "tests/core/test_arrays.py", "tests/paper/test_paper.py"),
     ],
 )
 def test_the_tests_of_a_file(file, first, among):
@@ -163,7 +167,7 @@ def test_one_file_alone_can_be_asked_for():
     assert {one.file for one in mutants.mutants_of(mutants.ROOT, str(only))} == {"core/loop.py"}
     folder = mutants.ROOT / mutants.PACKAGE / "methods"
     files = {one.file for one in mutants.mutants_of(mutants.ROOT, str(folder))}
-    assert files == {"methods/blocks.py", "methods/pegasos.py", "methods/sdca.py"} & files
+    assert files == {f"methods/{name}.py" for name in ("blocks", "gram", "pegasos", "sdca")} & files
     assert "methods/sdca.py" in files
 
 
