@@ -76,6 +76,37 @@ def phi(loss: Any, a: Any) -> Any:
     raise ValueError(f"no formula for {loss}")
 
 
+def phi_slopes(loss: Any, a: Any) -> tuple[Any, Any]:
+    """The smallest and the largest slope of the loss at a response: two at a kink, else one."""
+    one = EXACT.mpf(1)
+    match type(loss).__name__:
+        case "Hinge":
+            margin = exact(loss.margin)
+            return (-one if a <= margin else ZERO), (-one if a < margin else ZERO)
+        case "SquaredHinge":
+            found = -2 * max(exact(loss.margin) - a, ZERO)
+        case "SmoothedHinge":
+            found = -min(max((1 - a) / exact(loss.smoothing), ZERO), one)
+        case "Logistic":
+            with EXACT.workprec(LOGARITHM_BITS):
+                far = -one if a < 0 else ZERO
+                found = -1 / (1 + EXACT.exp(a)) if abs(a) < 10**6 else far
+        case "EpsilonInsensitive" | "Absolute":
+            epsilon = exact(loss.epsilon)
+            low = -one if a <= -epsilon else (ZERO if a <= epsilon else one)
+            high = -one if a < -epsilon else (ZERO if a < epsilon else one)
+            return low, high
+        case "Quantile":
+            q = exact(loss.quantile)
+            return (-q if a <= 0 else 1 - q), (-q if a < 0 else 1 - q)
+        case "Huber":
+            delta = exact(loss.delta)
+            found = min(max(a, -delta), delta)
+        case _:
+            raise ValueError(f"no formula for {loss}")
+    return found, found
+
+
 def phi_conjugate(loss: Any, alpha: Any) -> Any:
     """phi*(-alpha), for an alpha in the box."""
     match type(loss).__name__:

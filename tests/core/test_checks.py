@@ -91,7 +91,7 @@ BAD = {
     "checkpoint 0": ({"checkpoints": [0, 1]}, "checkpoints must be 'auto' or increasing positive"),
     "checkpoints text": ({"checkpoints": "atuo"}, "checkpoints must be .* did you mean 'auto'"),
     "tail": ({"checkpoints": [1], "averaging": "tail"}, "checkpoints must be 'auto' with"),
-    "engine": ({"engine": "cuda"}, "engine must be one of 'auto', 'cpu', 'reference', not 'cuda'"),
+    "engine": ({"engine": "cuda"}, "engine must be one of 'auto', 'cpu', .*, not 'cuda'"),
     "initial": ({"initial": 3}, "initial must be a Solution or a pair"),
     "initial w": ({"initial": (np.zeros(5), np.zeros(60))}, r"w of initial must have shape \(6,\)"),
     "initial alpha": ({"initial": (np.zeros(6), np.zeros(5))}, "alpha of initial must have shape"),

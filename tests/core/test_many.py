@@ -223,7 +223,7 @@ def test_what_placed_data_refuse():
     with pytest.raises(ValueError, match="for partial_fit, not placed data"):
         BatchSVC().partial_fit(placed, y, classes=[-1, 1])
     with pytest.raises(ValueError, match="engine must be one of 'auto', 'cpu', 'reference'"):
-        batchsvm.place(data, engine="gpu")
+        batchsvm.place(data, engine="cuda")
     model = BatchSVC(lam=LAM).fit(placed, y)
     with pytest.raises(ValueError, match="X must have 6 columns, as in fit, not 3"):
         model.predict(batchsvm.place(data[:, :3]))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import batchsvm
+from batchsvm.engines import ENGINES
 from batchsvm.losses import LOSSES
 
 
-@pytest.mark.parametrize("engine", ["cpu", "reference"])
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", LOSSES)
 def test_rows_that_are_proven_are_so_in_the_optimum(name, engine):
     rng = np.random.default_rng(1)
@@ -49,3 +52,14 @@ def test_a_w_far_from_the_optimum_proves_nothing_of_rows():
     X, y = np.array([[1e150], [1e-150]]), np.array([1, -1])
     solution = batchsvm.fit(X, y, lam=1e-300, max_epochs=1, warn=False)
     assert batchsvm.proven(X, y, solution).tolist()[1] == -1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", LOSSES)
+def test_responses_that_are_nan_prove_nothing_of_rows(name, engine):
+    X, y = np.array([[1e150, -1e150], [-1e150, 1e150]]), np.array([1.0, -1.0])
+    solution = batchsvm.fit(X, y, name, lam=1e300, max_epochs=1, warn=False)
+    far = replace(solution, w=np.array([1e200, 1e200]))  # <x_i, w> is inf - inf
+    with np.errstate(all="ignore"):
+        found = batchsvm.proven(X, y, far, engine=engine)
+    assert found.tolist() == [-1, -1]

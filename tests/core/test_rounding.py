@@ -5,7 +5,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 import pytest
-from exact import EXACT, exact, phi, phi_conjugate, random_loss
+from exact import EXACT, exact, phi, phi_conjugate, phi_slopes, random_loss
 
 from batchsvm.compiled import JIT_OPTIONS
 from batchsvm.core import rounding
@@ -40,22 +40,26 @@ def test_exp_log_and_log1p_are_within_three_units(name, compiled):
         assert max(ulps(f, truth(exact(x))) for f, x in zip(found, points, strict=True)) <= 3.0
 
 
+LARGEST_EXPONENT = 80.0  # of the slope of the logistic loss, which exp would take to 0
+
+
 @numba.njit(**JIT_OPTIONS)
-def fill(loss, points, alphas, values, conjugates):
+def fill(loss, points, alphas, values, slopes, conjugates):
     for k in range(points.size):
         values[k] = loss.value(points[k])
+        slopes[k] = loss.subgradient(points[k])
     for k in range(alphas.size):
         conjugates[k] = loss.conjugate(alphas[k])
 
 
 def compiled_formulas(loss, points, alphas):
-    found = np.empty(points.size), np.empty(alphas.size)
+    found = np.empty(points.size), np.empty(points.size), np.empty(alphas.size)
     fill(loss, points, alphas, *found)
     return found
 
 
 def formulas(loss, points, alphas):
-    return loss.value(points), loss.conjugate(alphas)
+    return loss.value(points), loss.subgradient(points), loss.conjugate(alphas)
 
 
 @pytest.mark.parametrize("evaluate", [formulas, compiled_formulas])
@@ -74,11 +78,17 @@ def test_losses_round_no_more_than_the_proof_allows(name, evaluate):
             [loss.lower, upper, 0.0], rng.uniform(loss.lower, upper, 200), upper * small,
             upper * (1 - small),
         ])  # fmt: skip
-        values, conjugates = evaluate(loss, responses, alphas)
+        values, slopes, conjugates = evaluate(loss, responses, alphas)
         for a, value in zip(responses, values, strict=True):
             truth = phi(loss, exact(a))
             allowed = rounding.VALUE_ROUNDINGS * unit * truth + 1e-300
             assert abs(exact(value) - truth) <= allowed, (loss, a)
+        for a, slope in zip(responses, slopes, strict=True):
+            low, high = phi_slopes(loss, exact(a))
+            off = rounding.VALUE_ROUNDINGS * unit
+            if name == "logistic" and a > LARGEST_EXPONENT:  # no less steep than it is
+                low = -EXACT.exp(-exact(LARGEST_EXPONENT))
+            assert low - off * abs(low) <= exact(slope) <= high + off * abs(high), (loss, a)
         for alpha, found in zip(alphas, conjugates, strict=True):
             truth = phi_conjugate(loss, exact(alpha))
             allowed = rounding.CONJUGATE_ROUNDINGS * unit * (abs(truth) + scale * abs(alpha))

@@ -14,12 +14,12 @@ import oracle
 from batchsvm.core.layout import Schedule
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import make_problem
-from batchsvm.engines import place_on
+from batchsvm.engines import ENGINES, place_on
 from batchsvm.engines.batch_order import BatchOrder
 from batchsvm.losses import LOSSES
 from batchsvm.methods import Gram, joint_theta, next_joint_beta
 from batchsvm.methods.gram import GAMMA, LARGEST_FIRST_BETA
-from helpers import HOST_ENGINES, LAM, grid, placed, quietly, toy
+from helpers import LAM, grid, placed, quietly, toy
 
 TINY = 1e-300
 
@@ -41,7 +41,11 @@ def batches_of(n, b, seed, epochs):
 
 @pytest.mark.parametrize(
     ("engine", "loss_name"),
-    [*(("reference", name) for name in LOSSES), ("cpu", "hinge"), ("cpu", "huber")],
+    [
+        *((engine, name) for engine in ("reference", "gpu") for name in LOSSES),
+        ("cpu", "hinge"),
+        ("cpu", "huber"),
+    ],
 )
 def test_one_batch_at_a_time_is_serial_sdca(engine, loss_name):
     X, y = toy(loss_name)
@@ -61,7 +65,7 @@ def test_one_batch_at_a_time_is_serial_sdca(engine, loss_name):
     solution = quietly(
         X, y, loss_name, LAM, "gram", b, tol=0, max_epochs=18 * b / n, random_state=seed,
         engine=engine, bias=bias, offset=offset, sample_weight=c,
-        callback=lambda checkpoint: seen.append(checkpoint.w),
+        callback=lambda checkpoint: seen.append(checkpoint.w), precision="float64",
     )  # fmt: skip
     assert solution.history.iteration[-1] == 18
     np.testing.assert_allclose(seen[-1], w, rtol=1e-10, atol=1e-12)
@@ -156,12 +160,20 @@ class Rounds:
         self.trainer = data.trainer(make_problem(data.targets(y, c), self.loss, self.LAM))
         self.trainer.start(
             Schedule(
-                Gram(sweeps=self.SWEEPS), self.B, workers=data.jobs, seed=self.SEED, batches=self.S
+                Gram(sweeps=self.SWEEPS), self.B, workers=data.jobs, seed=self.SEED, batches=self.S,
+                precision="float64",
             )
-        )
+        )  # fmt: skip
         self.count = 0
-        host = self.trainer.trainers[0] if hasattr(self.trainer, "trainers") else self.trainer
-        self.state = host.state
+
+    def set_beta(self, beta):
+        """As the next round will use it."""
+        group = getattr(self.trainer, "trainers", None)
+        state = group[0].state if group else self.trainer.state
+        if isinstance(state.beta, np.ndarray):
+            state.beta[:] = beta
+        else:
+            state.beta = beta
 
     def point(self):
         self.trainer.keep_dual(np.ones(1, np.bool_))
@@ -189,7 +201,7 @@ class Rounds:
         return alpha, (far - w) / beta
 
 
-WHERE = [(name, jobs) for name in HOST_ENGINES for jobs in ((1, 2) if name == "cpu" else (1,))]
+WHERE = [("cpu", 1), ("cpu", 2), ("reference", 1), ("gpu", 1)]
 
 
 @pytest.mark.parametrize(("engine", "jobs"), WHERE)
@@ -205,7 +217,7 @@ def test_a_round_goes_as_far_as_the_dual_rises(engine, jobs, loss_name):
     shortened, beta = 0, 1.0
     with place_on(engine, X, jobs) as data:
         run = Rounds(data, X, y, loss_name, c)
-        run.state.beta = beta  # too little at first, so that the first steps overshoot
+        run.set_beta(beta)  # too little at first, so that the first steps overshoot
         for batches in rounds:
             w, alpha = run.point()
             assert run.trainer.beta[0] == pytest.approx(beta, rel=1e-9)
@@ -236,12 +248,12 @@ def test_a_round_goes_as_far_as_the_dual_rises(engine, jobs, loss_name):
     assert 0 < shortened < len(rounds)
 
 
-@pytest.mark.parametrize("engine", HOST_ENGINES)
+@pytest.mark.parametrize("engine", ENGINES)
 def test_the_dual_never_falls(engine, loss_name):
     X, y, c = alike(loss_name)
     with place_on(engine, X, 1) as data:
         run = Rounds(data, X, y, loss_name, c)
-        run.state.beta = 1.0
+        run.set_beta(1.0)
         duals = [run.dual(run.point()[1])]
         for _ in range(40):
             run.step()
@@ -275,23 +287,26 @@ def test_theta_is_that_of_the_parabola():
     ("loss_name", "stored", "batches", "sweeps"),
     grid(LOSSES, ["dense", "csr"], [1, 3], [1, 2]),
 )
-def test_both_engines_do_the_same(loss_name, stored, batches, sweeps):
+def test_engines_do_the_same(loss_name, stored, batches, sweeps):
+    """Batches and their order are those of NumPy's generator, on every engine."""
     X, y = toy(loss_name)
     weights = np.random.default_rng(0).integers(0, 3, size=60).astype(float)
-    ours, theirs = (
+    theirs, *others = (
         quietly(
             sp.csr_array(X) if stored == "csr" else X, y, loss_name, LAM,
             Gram(batches=batches, sweeps=sweeps), 7, tol=0, max_epochs=3, engine=engine,
-            random_state=5, sample_weight=weights,
+            random_state=5, sample_weight=weights, precision="float64",
         )
-        for engine in ("cpu", "reference")
+        for engine in ("reference", "cpu", *(["gpu"] if stored == "dense" else []))
     )  # fmt: skip
-    np.testing.assert_allclose(ours.w, theirs.w, rtol=1e-9, atol=1e-11)
-    np.testing.assert_allclose(ours.alpha, theirs.alpha, rtol=1e-9, atol=1e-11)
-    for column in ("iteration", "epoch", "beta", "refused", "primal", "dual"):
-        np.testing.assert_allclose(
-            getattr(ours.history, column), getattr(theirs.history, column), rtol=1e-9, atol=1e-11
-        )
+    for ours in others:
+        np.testing.assert_allclose(ours.w, theirs.w, rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(ours.alpha, theirs.alpha, rtol=1e-9, atol=1e-11)
+        for column in ("iteration", "epoch", "beta", "refused", "primal", "dual"):
+            np.testing.assert_allclose(
+                getattr(ours.history, column), getattr(theirs.history, column),
+                rtol=1e-9, atol=1e-11,
+            )  # fmt: skip
 
 
 @pytest.mark.parametrize("bias", [None, 0.7])
@@ -315,13 +330,13 @@ def test_threads_and_matrices_that_are_not_kept_change_no_bit(form, bias):
         np.testing.assert_array_equal(run.history.beta, runs[0].history.beta)
 
 
-@pytest.mark.parametrize("engine", HOST_ENGINES)
+@pytest.mark.parametrize("engine", ENGINES)
 def test_the_estimate_is_of_the_rows_as_each_round_found_them(engine):
     X, y, c = alike("hinge")
     with place_on(engine, X, 1) as data:
         problem = make_problem(data.targets(y, c), LOSSES["hinge"](), LAM)
         trainer = data.trainer(problem)
-        trainer.start(Schedule(Gram(), 9, batches=5))  # a round is an epoch
+        trainer.start(Schedule(Gram(), 9, batches=5, precision="float64"))  # a round is an epoch
         for epoch in range(1, 4):
             w, dual = trainer.point()[:, 0].copy(), trainer.best()[1]
             alpha = dual.fetch()[:, 0].copy()

@@ -38,11 +38,14 @@ MUTATED = ("core", "methods", "engines")
 COPIED = ("src", "tests", "pyproject.toml", "README.md")
 
 # Which tests belong to a file: those of the first entry that its path begins with, in this order.
-CORE = ["tests/core", "tests/engines/conformance.py"]
+CONFORMANCE = [
+    f"tests/engines/conformance{part}.py" for part in ("", "_passes", "_trainer", "_training")
+]
+CORE = ["tests/core", *CONFORMANCE]
 ENGINES = [
     "tests/methods/test_rules.py", "tests/engines/test_screening.py",
     "tests/engines/test_visit_order_direct.py", "tests/engines/test_merged_step.py",
-    "tests/engines/conformance.py", "tests/engines", "tests/methods",
+    *CONFORMANCE, "tests/engines", "tests/methods",
     "tests/core/test_loop.py", "tests/core/test_certificate.py",
 ]  # fmt: skip
 TESTS_OF = {

@@ -144,10 +144,14 @@ def test_lines_that_hold_more_than_ascii_are_left_alone():
 @pytest.mark.parametrize(
     ("file", "first", "among"),
     [
-        ("engines/screening.py", "tests/methods/test_rules.py", "tests/engines/conformance.py"),
+        (
+            "engines/screening.py",
+            "tests/methods/test_rules.py",
+            "tests/engines/conformance_passes.py",
+        ),
         ("methods/blocks.py", "tests/methods/test_rules.py", "tests/methods/test_methods.py"),
-        ("core/loop.py", "tests/core/test_certificate.py", "tests/core/test_loop.py"),
-        ("core/theory.py", "tests/core/test_certificate.py", "tests/paper/test_paper.py"),
+        ("core/loop.py", "tests/core/test_arrays.py", "tests/core/test_loop.py"),
+        ("core/theory.py", "tests/core/test_arrays.py", "tests/paper/test_paper.py"),
     ],
 )
 def test_the_tests_of_a_file(file, first, among):

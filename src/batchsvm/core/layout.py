@@ -118,7 +118,7 @@ def lay_out(work: Workload, averages: bool, sigma2: float, lam_n: float) -> Layo
     unaware = tuning.unaware_steps * lam_n / sigma2
     blocks = int(min(threads, unaware / tuning.min_rows_per_block))
     if blocks > 1 and work.columns <= tuning.max_block_columns and not averages:
-        share = int(min(unaware / blocks, tuning.max_rows_per_block))
+        share = int(min(unaware / blocks, tuning.max_rows_per_block, work.n / blocks))
         return Layout(
             Blocks(blocks=blocks), share * blocks, blocks,
             f"so few columns ({work.columns}) that each of {blocks} threads has a w of its own,"

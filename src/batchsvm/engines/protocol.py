@@ -14,7 +14,7 @@ Everything else is a few numbers times K, d x K or d x d, and additive over rows
         targets of a regression; 1 is an ordinary fit
 
 Arrays that cross are NumPy's, float64 unless said otherwise; column k belongs to problem k.
-`tests/engines/conformance.py` is what every engine has to pass.
+`tests/engines/conformance*.py` are what every engine has to pass.
 """
 
 from __future__ import annotations

@@ -166,6 +166,7 @@ class GpuDataset(BaseDataset):
     # Dual points.
 
     def owns(self, dual: Any) -> bool:
+        self.require_open()
         return isinstance(dual, DeviceDual) and dual.data.home is self.home
 
     def dual(
@@ -187,6 +188,7 @@ class GpuDataset(BaseDataset):
             return DeviceDual(self, problem, cut, placed)
 
     def joined_dual(self, duals: Sequence[Dual]) -> DeviceDual:
+        self.require_open()
         points = [dual for dual in duals if isinstance(dual, DeviceDual)]
         assert len(points) == len(duals)
         whole = points[0].whole
@@ -381,6 +383,8 @@ class GpuDataset(BaseDataset):
 
     def close(self) -> None:
         """Give back the memory of the rows; the views of `share` go on with them."""
+        if not self.is_open:
+            return
         super().close()
         self.memo = {}
         for name in ("lengths", "column_peaks"):

@@ -229,7 +229,7 @@ class GramTrainer:
         with self.device as device:
             self._leave(~np.isnan(targets))
             goal, weight = targets[self.active], self.facts.total_weight[self.active]
-            while self._iteration < until and self.active.size and not stop.is_set:
+            while self._iteration < until and not (np.isnan(goal).all() or stop.is_set):
                 count = min(self._left, until - self._iteration, ROUNDS_PER_LOOK)
                 self._rounds(count)
                 self._iteration, self._left = self._iteration + count, self._left - count
