@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
+import shutil
 
 import pytest
 from rich.console import Console
@@ -25,12 +27,20 @@ STUDY = run.Study(
     variation_sizes=(64,),
     loss_sizes=(1, 64),
 )
+SMALL = run.Study(
+    sets=("tiny-text",),
+    seeds=(0,),
+    largest_b=4,
+    max_epochs=20.0,
+    least_iterations=100,
+    figure2={"tiny-text": (4,)},
+)
 DETERIORATES = "The safe variant does not deteriorate"
 
 
-def pipeline(folder, study=STUDY):
+def pipeline(folder, study=STUDY, missing=False):
     console = Console(file=io.StringIO())
-    return run.run_study(study, folder / "cells", folder / "report", console, workers=2)
+    return run.run_study(study, folder / "cells", folder / "report", console, 2, missing)
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +100,67 @@ def test_a_finished_run_does_nothing_again_and_a_cut_line_is_done_again(finished
     monkeypatch.setattr(run.Kept, "add", lambda self, key, r: (done.append(key), add(self, key, r)))
     assert pipeline(folder) == verdicts
     assert len(done) == 1
+
+
+def tables(folder):
+    names = ("cells", "trajectories", "times")
+    return {name: (folder / "report" / f"{name}.csv").read_text() for name in names}
+
+
+def test_missing_runs_only_what_the_last_report_lacks(tmp_path, monkeypatch):
+    def not_run(*args):
+        raise AssertionError
+
+    verdicts = pipeline(tmp_path, SMALL)
+    before = tables(tmp_path)
+    first = (tmp_path / "report" / "README.md").read_text()
+    shutil.rmtree(tmp_path / "cells")
+    with monkeypatch.context() as patched:
+        patched.setattr(run, "timed", not_run)
+        assert pipeline(tmp_path, SMALL, missing=True) == verdicts
+    assert tables(tmp_path) == before
+    assert (tmp_path / "report" / "README.md").read_text() == first
+    assert f"fingerprint of the code: {fingerprint()}." in first
+
+    # An earlier report, of other code and without gram.
+    earlier = before["cells"].replace(fingerprint(), "earlier-code")
+    lines = earlier.splitlines(keepends=True)
+    kept = [line for line in lines if not line.startswith("tiny-text,gram,")]
+    (tmp_path / "report" / "cells.csv").write_text("".join(kept))
+    assert pipeline(tmp_path, SMALL, missing=True) == verdicts
+    after = tables(tmp_path)
+    ran = (tmp_path / "cells" / f"cells-{fingerprint()}.jsonl").read_text().splitlines()
+    assert [line.count("tiny-text/gram/") for line in ran] == [1, 1, 1]  # b = 1, 2, 4
+    assert set(kept) <= set(after["cells"].splitlines(keepends=True))
+    assert after["cells"].count("tiny-text,gram,") == 3
+    assert {**after, "cells": ""} == {**before, "cells": ""}
+    text = (tmp_path / "report" / "README.md").read_text()
+    assert "24 (pegasos, naive, safe, aggressive) by code with the fingerprint earlier-code" in text
+    assert f"3 (gram) by code with the fingerprint {fingerprint()}" in text
+    assert text.count("tiny-text") == first.count("tiny-text")
+
+
+def test_missing_completes_all_sets(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["run", "--missing", "--sets", "rcv1"])
+    with pytest.raises(SystemExit):
+        run.main()
+    assert "--missing completes the whole report" in capsys.readouterr().err
+
+
+def test_gram_is_judged_at_every_b_past_the_failure_of_naive():
+    facts = claims.Facts(100, 2.0, [1, 2, 4, 8], [], {})
+    naive = {1: 500.0, 2: 250.0, 4: math.inf, 8: math.inf}
+    m = {("set", "naive", b): value for b, value in naive.items()}
+    unknown = claims.gram_needs_no_more_epochs(m, "set", facts)
+    assert unknown.holds is None
+    m |= {("set", "gram", b): 400.0 / b for b in facts.sizes}
+    holds = claims.gram_needs_no_more_epochs(m, "set", facts)
+    assert holds.holds
+    assert holds.measured == (
+        "at b = 4 to 8 gram needs 4.0 to 4.0 epochs, serial SDCA 5.0, and 4.0 in gram's order of"
+        " rows (gram at b = 1)"
+    )
+    assert not claims.gram_needs_no_more_epochs({**m, ("set", "gram", 8): 70.0}, "set", facts).holds
 
 
 @pytest.mark.parametrize("method", ["safe", "aggressive"])
