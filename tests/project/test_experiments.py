@@ -7,11 +7,12 @@ import io
 import math
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from rich.console import Console
 
-from experiments import cells, claims, run, sets
+from experiments import cells, claims, report, run, sets
 from experiments.cells import Cell, iterations_to_accuracy
 from experiments.machine import fingerprint
 
@@ -102,42 +103,74 @@ def test_a_finished_run_does_nothing_again_and_a_cut_line_is_done_again(finished
     assert len(done) == 1
 
 
-def tables(folder):
-    names = ("cells", "trajectories", "times")
-    return {name: (folder / "report" / f"{name}.csv").read_text() for name in names}
+@pytest.fixture
+def pretended(monkeypatch):
+    """Cells, trajectories and times that cost nothing, and no figures; returns what was run."""
+    done = []
+
+    def cell(cell):
+        done.append(cell.key)
+        found = {"iterations": 900 // cell.b, "outcome": "reached", "sub_optimality": 0.1 / 123}
+        missed = {"iterations": None, "outcome": "failed", "sub_optimality": 1 / 3}
+        last = missed if (cell.method, cell.b) == ("naive", 4) else found
+        return {"": last, "decay": found} if cell.averaged else {"": last}
+
+    def path(name, method, b):
+        done.append(f"trajectory/{name}/{method}/{b}")
+        row = {"data": name, "method": method, "b": b}
+        return [{**row, "iteration": t, "primal": 1 / t, "dual": 2 / t, "test_error": 0.1}
+                for t in (1, 3, 7)]  # fmt: skip
+
+    def clock(name, method, b, threads):
+        done.append(f"clock/{name}/{method}/{b}")
+        return {str(jobs): 1e-6 / 3 * b / jobs for jobs in threads}
+
+    monkeypatch.setattr(run, "iterations_to_accuracy", cell)
+    monkeypatch.setattr(run, "trajectory", path)
+    monkeypatch.setattr(run, "seconds_an_iteration", clock)
+    monkeypatch.setattr(run, "ProcessPoolExecutor", ThreadPoolExecutor)
+    for name in ("figure1", "figure2", "clock"):
+        monkeypatch.setattr(report.figures, name, lambda *args: None)
+    return done
 
 
-def test_missing_runs_only_what_the_last_report_lacks(tmp_path, monkeypatch):
-    def not_run(*args):
-        raise AssertionError
+def written(folder):
+    return {path.name: path.read_text() for path in sorted((folder / "report").iterdir())}
 
+
+def test_missing_runs_nothing_of_a_report_that_is_complete(tmp_path, pretended):
     verdicts = pipeline(tmp_path, SMALL)
-    before = tables(tmp_path)
-    first = (tmp_path / "report" / "README.md").read_text()
+    before = written(tmp_path)
+    assert set(before) == {"README.md", "cells.csv", "times.csv", "trajectories.csv"}
+    assert f"fingerprint of the code: {fingerprint()}." in before["README.md"]
     shutil.rmtree(tmp_path / "cells")
-    with monkeypatch.context() as patched:
-        patched.setattr(run, "timed", not_run)
-        assert pipeline(tmp_path, SMALL, missing=True) == verdicts
-    assert tables(tmp_path) == before
-    assert (tmp_path / "report" / "README.md").read_text() == first
-    assert f"fingerprint of the code: {fingerprint()}." in first
-
-    # An earlier report, of other code and without gram.
-    earlier = before["cells"].replace(fingerprint(), "earlier-code")
-    lines = earlier.splitlines(keepends=True)
-    kept = [line for line in lines if not line.startswith("tiny-text,gram,")]
-    (tmp_path / "report" / "cells.csv").write_text("".join(kept))
+    pretended.clear()
     assert pipeline(tmp_path, SMALL, missing=True) == verdicts
-    after = tables(tmp_path)
-    ran = (tmp_path / "cells" / f"cells-{fingerprint()}.jsonl").read_text().splitlines()
-    assert [line.count("tiny-text/gram/") for line in ran] == [1, 1, 1]  # b = 1, 2, 4
-    assert set(kept) <= set(after["cells"].splitlines(keepends=True))
-    assert after["cells"].count("tiny-text,gram,") == 3
-    assert {**after, "cells": ""} == {**before, "cells": ""}
-    text = (tmp_path / "report" / "README.md").read_text()
+    assert pretended == []
+    assert written(tmp_path) == before
+
+
+def test_missing_runs_what_a_report_lacks_and_says_which_code_measured_what(tmp_path, pretended):
+    pipeline(tmp_path, SMALL)
+    before = written(tmp_path)
+    earlier = before["cells.csv"].replace(fingerprint(), "earlier-code").splitlines(keepends=True)
+    kept = [line for line in earlier if not line.startswith("tiny-text,gram,")]
+    (tmp_path / "report" / "cells.csv").write_text("".join(kept))
+    shutil.rmtree(tmp_path / "cells")
+    pretended.clear()
+    pipeline(tmp_path, SMALL, missing=True)
+    gram = [cell.key for cell in run.cells_of(SMALL) if cell.method == "gram"]
+    assert len(gram) == 3  # b = 1, 2, 4
+    assert sorted(pretended) == sorted(gram)
+    after = written(tmp_path)
+    assert after["trajectories.csv"] == before["trajectories.csv"]
+    assert after["times.csv"] == before["times.csv"]
+    lines = after["cells.csv"].splitlines(keepends=True)
+    assert set(kept) < set(lines)
+    assert len(lines) == len(earlier)
+    text = after["README.md"]
     assert "24 (pegasos, naive, safe, aggressive) by code with the fingerprint earlier-code" in text
     assert f"3 (gram) by code with the fingerprint {fingerprint()}" in text
-    assert text.count("tiny-text") == first.count("tiny-text")
 
 
 def test_missing_completes_all_sets(monkeypatch, capsys):
