@@ -45,10 +45,10 @@ def write_report(
         text += [iterations_table(claims.medians(chosen, averaging), facts)]
     text.append(
         "\nMedian of the seeds; a dash: most of them did not get there; an empty place was not"
-        f" run. *gram* was run up to b = {study.largest_gram_b:,}, and takes no averages. In the"
-        " figure bands are the range over seeds and the dotted line is b = 1/σ². At the top, a"
-        " cross is a batch size at which most runs failed, and a triangle one at which most did"
-        " not get there in the iterations allowed, but were getting better.\n"
+        f" run. {how_gram_was_run(study)} In the figure bands are the range over seeds and the"
+        " dotted line is b = 1/σ². At the top, a cross is a batch size at which most runs failed,"
+        " and a triangle one at which most did not get there in the iterations allowed, but were"
+        " getting better.\n"
     )
     if paths:
         figures.figure2(folder, paths)
@@ -102,6 +102,17 @@ def conditions(study, rows: list[dict], minutes: float) -> str:
         f" {minutes:.0f} processor-minutes{measured_by(rows)}.\n\n"
         "Raw numbers: [cells.csv](cells.csv), [trajectories.csv](trajectories.csv),"
         " [times.csv](times.csv).\n"
+    )
+
+
+def how_gram_was_run(study) -> str:
+    """One sentence: up to which b, and with which seeds."""
+    less = ", ".join(f"{name}: {b:,}" for name, b in study.less_gram.items())
+    seeds = ", ".join(str(seed) for seed in study.slow_gram_seeds)
+    return (
+        "*gram* takes no averages; since large Gram matrices take long, it was run up to"
+        f" b = {study.largest_gram_b:,}{f' ({less})' if less else ''}, and with seeds {seeds} alone"
+        f" from b = {study.slow_gram_b:,} on."
     )
 
 

@@ -8,6 +8,7 @@ import math
 import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -82,8 +83,6 @@ def test_the_paper_holds_on_tiny_data(finished):
 
 @pytest.mark.slow
 def test_a_planted_failure_turns_a_verdict(finished, tmp_path):
-    from dataclasses import replace
-
     _, before = finished
     after = pipeline(tmp_path, replace(STUDY, planted="wrong beta", variation_sets=(), figure2={}))
     assert before[DETERIORATES] == "holds"
@@ -171,6 +170,16 @@ def test_missing_runs_what_a_report_lacks_and_says_which_code_measured_what(tmp_
     text = after["README.md"]
     assert "24 (pegasos, naive, safe, aggressive) by code with the fingerprint earlier-code" in text
     assert f"3 (gram) by code with the fingerprint {fingerprint()}" in text
+
+
+def test_gram_has_fewer_seeds_where_it_is_slow():
+    study = run.Study(sets=("tiny-text",), largest_gram_b=64, slow_gram_b=16, seeds=(0, 1, 7))
+    seeds = {}
+    for cell in run.cells_of(study):
+        if cell.method == "gram":
+            seeds.setdefault(cell.b, []).append(cell.seed)
+    assert seeds == dict.fromkeys((1, 2, 4, 8), [0, 1, 7]) | dict.fromkeys((16, 32, 64), [0, 1])
+    assert run.gram_seeds(replace(study, less_gram={"tiny-text": 32}), "tiny-text", 64) == ()
 
 
 def test_missing_completes_all_sets(monkeypatch, capsys):
