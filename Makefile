@@ -8,7 +8,8 @@
 # needs pytest and CuPy, and without an environment of its own; where there is no device, it says so.
 # `make docs` builds the documentation into docs/_build/html, `make test-slow` fuzzes.
 # `make reproduce` runs the paper's experiments (BATCHSVM_DATA names the folder of the data),
-# `make reproduce-quick` a small version that needs no data.
+# `make reproduce-quick` a small version that needs no data, and `make reproduce REPRODUCE=--missing`
+# only what the report in docs/reproduction lacks.
 # `make bench` races against other solvers, on the same data; `make bench BENCH=--quick` tries it.
 PYTHON ?= python3
 VENV := .venv
@@ -76,7 +77,7 @@ clean:
 	rm -rf docs/_build docs/examples $(VENV) $(OLDEST) build dist demo-output .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
 reproduce: $(READY)
-	$(BIN)/python -m experiments.run
+	$(BIN)/python -m experiments.run $(REPRODUCE)
 
 reproduce-quick: $(READY)
 	$(BIN)/python -m experiments.run --quick

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 import batchsvm
+from batchsvm.engines.batch_order import FEW_BATCHES
 from experiments import claims, figures, sets
 from experiments.cells import ACCURACY, FIGURE_1, PAPER, STUCK, sigma2
 from experiments.clock import CLOCKED
-from experiments.machine import fingerprint
 
 LABEL = {"": "last iterate", "decay": "decaying average 0.9/0.1"}
 
@@ -45,9 +45,10 @@ def write_report(
         text += [iterations_table(claims.medians(chosen, averaging), facts)]
     text.append(
         "\nMedian of the seeds; a dash: most of them did not get there; an empty place was not"
-        " run. In the figure bands are the range over seeds and the dotted line is b = 1/σ². At"
-        " the top, a cross is a batch size at which most runs failed, and a triangle one at which"
-        " most did not get there in the iterations allowed, but were getting better.\n"
+        f" run. {how_gram_was_run(study)} In the figure bands are the range over seeds and the"
+        " dotted line is b = 1/σ². At the top, a cross is a batch size at which most runs failed,"
+        " and a triangle one at which most did not get there in the iterations allowed, but were"
+        " getting better.\n"
     )
     if paths:
         figures.figure2(folder, paths)
@@ -79,13 +80,14 @@ Section 5 of Takáč, Bijral, Richtárik, Srebro, *Mini-Batch Primal and Dual Me
 An iteration looks at one batch. Counted are iterations until the primal objective is within
 {ACCURACY:g} of its optimum, which is certified to 1e-8. Batches are drawn as in the paper (uniform
 subsets); SDCA takes the general step (β‖x_i‖²) with σ² of the rows scaled to unit norm. *gram* is
-the joint update over a batch, which Section 4.2 names and sets aside; its batches keep their rows.
+the joint update over a batch, which Section 4.2 names and sets aside. It visits each row once in
+an epoch: rows are cut into batches once, or anew in each epoch where they make {FEW_BATCHES}
+batches or fewer.
 """
 
 
 def conditions(study, rows: list[dict], minutes: float) -> str:
     """Seeds, what counts as a failure, and where and with what the cells were computed."""
-    where = " and ".join(sorted({f"{row['machine']} ({row['versions']})" for row in rows}))
     ends = Counter(row["outcome"] for row in rows)
     return (
         f"\nSeeds {', '.join(map(str, study.seeds))}. A run is given {study.max_epochs:g} epochs or"
@@ -97,10 +99,40 @@ def conditions(study, rows: list[dict], minutes: float) -> str:
         " apart, and 2 % apart where they cross the goal; on cov they go up and down on the way,"
         f" so that an earlier crossing may be missed. {len(rows):,} results"
         f" ({', '.join(f'{count:,} {end}' for end, count in ends.most_common())}) took"
-        f" {minutes:.0f} processor-minutes on {where};"
-        f" fingerprint of the code: {fingerprint()}.\n\n"
+        f" {minutes:.0f} processor-minutes{measured_by(rows)}.\n\n"
         "Raw numbers: [cells.csv](cells.csv), [trajectories.csv](trajectories.csv),"
         " [times.csv](times.csv).\n"
+    )
+
+
+def how_gram_was_run(study) -> str:
+    """One sentence: up to which b, and with which seeds."""
+    less = ", ".join(f"{name}: {b:,}" for name, b in study.less_gram.items())
+    seeds = ", ".join(str(seed) for seed in study.slow_gram_seeds)
+    return (
+        "*gram* takes no averages; since large Gram matrices take long, it was run up to"
+        f" b = {study.largest_gram_b:,}{f' ({less})' if less else ''}, and with seeds {seeds} alone"
+        f" from b = {study.slow_gram_b:,} on."
+    )
+
+
+def measured_by(rows: list[dict]) -> str:
+    """Where, with what and by which code; with several of them, which results each measured."""
+    groups: dict[tuple[str, str], list[dict]] = {}
+    for row in rows:
+        where = f"{row['machine']} ({row['versions']})"
+        groups.setdefault((where, row["code"]), []).append(row)
+    if len(groups) == 1:
+        ((where, code),) = groups
+        return f" on {where}; fingerprint of the code: {code}"
+    parts = []
+    for (where, code), mine in sorted(groups.items(), key=lambda group: -len(group[1])):
+        methods = {row["method"] for row in mine}
+        named = ", ".join(method for method in FIGURE_1 if method in methods)
+        parts.append(f"{len(mine):,} ({named}) by code with the fingerprint {code} on {where}")
+    return (
+        ". They were not all measured by the same code, and none was measured again because the"
+        f" code had changed: {', and '.join(parts)}"
     )
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
-from experiments import cells, claims, run, sets
+from experiments import cells, claims, report, run, sets
 from experiments.cells import Cell, iterations_to_accuracy
 from experiments.machine import fingerprint
 
@@ -25,12 +29,20 @@ STUDY = run.Study(
     variation_sizes=(64,),
     loss_sizes=(1, 64),
 )
+SMALL = run.Study(
+    sets=("tiny-text",),
+    seeds=(0,),
+    largest_b=4,
+    max_epochs=20.0,
+    least_iterations=100,
+    figure2={"tiny-text": (4,)},
+)
 DETERIORATES = "The safe variant does not deteriorate"
 
 
-def pipeline(folder, study=STUDY):
+def pipeline(folder, study=STUDY, missing=False):
     console = Console(file=io.StringIO())
-    return run.run_study(study, folder / "cells", folder / "report", console, workers=2)
+    return run.run_study(study, folder / "cells", folder / "report", console, 2, missing)
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +83,6 @@ def test_the_paper_holds_on_tiny_data(finished):
 
 @pytest.mark.slow
 def test_a_planted_failure_turns_a_verdict(finished, tmp_path):
-    from dataclasses import replace
-
     _, before = finished
     after = pipeline(tmp_path, replace(STUDY, planted="wrong beta", variation_sets=(), figure2={}))
     assert before[DETERIORATES] == "holds"
@@ -90,6 +100,109 @@ def test_a_finished_run_does_nothing_again_and_a_cut_line_is_done_again(finished
     monkeypatch.setattr(run.Kept, "add", lambda self, key, r: (done.append(key), add(self, key, r)))
     assert pipeline(folder) == verdicts
     assert len(done) == 1
+
+
+@pytest.fixture
+def pretended(monkeypatch):
+    """Cells, trajectories and times that cost nothing, and no figures; returns what was run."""
+    done = []
+
+    def cell(cell):
+        done.append(cell.key)
+        found = {"iterations": 900 // cell.b, "outcome": "reached", "sub_optimality": 0.1 / 123}
+        missed = {"iterations": None, "outcome": "failed", "sub_optimality": 1 / 3}
+        last = missed if (cell.method, cell.b) == ("naive", 4) else found
+        return {"": last, "decay": found} if cell.averaged else {"": last}
+
+    def path(name, method, b):
+        done.append(f"trajectory/{name}/{method}/{b}")
+        row = {"data": name, "method": method, "b": b}
+        return [{**row, "iteration": t, "primal": 1 / t, "dual": 2 / t, "test_error": 0.1}
+                for t in (1, 3, 7)]  # fmt: skip
+
+    def clock(name, method, b, threads):
+        done.append(f"clock/{name}/{method}/{b}")
+        return {str(jobs): 1e-6 / 3 * b / jobs for jobs in threads}
+
+    monkeypatch.setattr(run, "iterations_to_accuracy", cell)
+    monkeypatch.setattr(run, "trajectory", path)
+    monkeypatch.setattr(run, "seconds_an_iteration", clock)
+    monkeypatch.setattr(run, "ProcessPoolExecutor", ThreadPoolExecutor)
+    for name in ("figure1", "figure2", "clock"):
+        monkeypatch.setattr(report.figures, name, lambda *args: None)
+    return done
+
+
+def written(folder):
+    return {path.name: path.read_text() for path in sorted((folder / "report").iterdir())}
+
+
+def test_missing_runs_nothing_of_a_report_that_is_complete(tmp_path, pretended):
+    verdicts = pipeline(tmp_path, SMALL)
+    before = written(tmp_path)
+    assert set(before) == {"README.md", "cells.csv", "times.csv", "trajectories.csv"}
+    assert f"fingerprint of the code: {fingerprint()}." in before["README.md"]
+    shutil.rmtree(tmp_path / "cells")
+    pretended.clear()
+    assert pipeline(tmp_path, SMALL, missing=True) == verdicts
+    assert pretended == []
+    assert written(tmp_path) == before
+
+
+def test_missing_runs_what_a_report_lacks_and_says_which_code_measured_what(tmp_path, pretended):
+    pipeline(tmp_path, SMALL)
+    before = written(tmp_path)
+    earlier = before["cells.csv"].replace(fingerprint(), "earlier-code").splitlines(keepends=True)
+    kept = [line for line in earlier if not line.startswith("tiny-text,gram,")]
+    (tmp_path / "report" / "cells.csv").write_text("".join(kept))
+    shutil.rmtree(tmp_path / "cells")
+    pretended.clear()
+    pipeline(tmp_path, SMALL, missing=True)
+    gram = [cell.key for cell in run.cells_of(SMALL) if cell.method == "gram"]
+    assert len(gram) == 3  # b = 1, 2, 4
+    assert sorted(pretended) == sorted(gram)
+    after = written(tmp_path)
+    assert after["trajectories.csv"] == before["trajectories.csv"]
+    assert after["times.csv"] == before["times.csv"]
+    lines = after["cells.csv"].splitlines(keepends=True)
+    assert set(kept) < set(lines)
+    assert len(lines) == len(earlier)
+    text = after["README.md"]
+    assert "24 (pegasos, naive, safe, aggressive) by code with the fingerprint earlier-code" in text
+    assert f"3 (gram) by code with the fingerprint {fingerprint()}" in text
+
+
+def test_gram_has_fewer_seeds_where_it_is_slow():
+    study = run.Study(sets=("tiny-text",), largest_gram_b=64, slow_gram_b=16, seeds=(0, 1, 7))
+    seeds = {}
+    for cell in run.cells_of(study):
+        if cell.method == "gram":
+            seeds.setdefault(cell.b, []).append(cell.seed)
+    assert seeds == {1 << k: [0, 1, 7] if k < 4 else [0, 1] for k in range(7)}
+    assert run.gram_seeds(replace(study, less_gram={"tiny-text": 32}), "tiny-text", 64) == ()
+
+
+def test_missing_completes_all_sets(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["run", "--missing", "--sets", "rcv1"])
+    with pytest.raises(SystemExit):
+        run.main()
+    assert "--missing completes the whole report" in capsys.readouterr().err
+
+
+def test_gram_is_judged_at_every_b_past_the_failure_of_naive():
+    facts = claims.Facts(100, 2.0, [1, 2, 4, 8], [], {})
+    naive = {1: 500.0, 2: 250.0, 4: math.inf, 8: math.inf}
+    m = {("set", "naive", b): value for b, value in naive.items()}
+    unknown = claims.gram_needs_no_more_epochs(m, "set", facts)
+    assert unknown.holds is None
+    m |= {("set", "gram", b): 400.0 / b for b in facts.sizes}
+    holds = claims.gram_needs_no_more_epochs(m, "set", facts)
+    assert holds.holds
+    assert holds.measured == (
+        "at b = 4 to 8 gram needs 4.0 to 4.0 epochs, serial SDCA 5.0, and 4.0 in gram's order of"
+        " rows (gram at b = 1)"
+    )
+    assert not claims.gram_needs_no_more_epochs({**m, ("set", "gram", 8): 70.0}, "set", facts).holds
 
 
 @pytest.mark.parametrize("method", ["safe", "aggressive"])
