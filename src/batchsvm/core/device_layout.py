@@ -22,8 +22,9 @@ ROWS_OF_MANY, ROWS_OF_FEW = 128, 64
 ROWS_PER_ROUND = 2048  # enough to fill a device, and few enough for beta to stay near 1
 MAX_BATCH_ROWS = 512  # so many a warp holds in registers
 SMALLEST_BATCH = 32
-SMALLEST_SPARSE_BATCH, LARGEST_SPARSE_BATCH = 64, 16384
-SPARSE_BATCHES = 96  # per epoch
+# Batches of sparse rows grow with the root of n: as few waits as a batch can bear, seen in trials
+# from 20 thousand to 46 million rows.
+SPARSE_ROWS_PER_ROOT, LARGEST_SPARSE_BATCH = 4, 16384
 MIN_ROUNDS_PER_EPOCH = 128  # with fewer, a round is too much of an epoch for its batches to agree
 SPARE = 0.9  # of the free memory may be planned with
 PASS_BYTES = 2**30 + 2**29  # work space of a full pass in float64
@@ -80,7 +81,7 @@ def lay_out_on_device(work: DeviceWork, method: Method | None, batch_size: int |
 
 
 def _sparse_rows(n: int) -> int:
-    return min(n, max(SMALLEST_SPARSE_BATCH, min(n // SPARSE_BATCHES, LARGEST_SPARSE_BATCH)))
+    return min(n, int(SPARSE_ROWS_PER_ROOT * n**0.5), LARGEST_SPARSE_BATCH)
 
 
 def _rows_of(problems: int) -> int:
