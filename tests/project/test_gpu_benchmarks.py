@@ -57,7 +57,7 @@ def test_lbfgs_runs_where_there_is_torch_and_is_skipped_elsewhere(tmp_path, caps
 
 @pytest.mark.parametrize("part", ["text", "clicks"])
 def test_sparse_parts_run_with_any_engine_in_the_place_of_gpu(part, tmp_path, monkeypatch, capsys):
-    def place(X, *how, device=None):
+    def place(X, *how, **_):
         return cpu.place(X, *how)
 
     monkeypatch.setitem(placing.ENGINES, "gpu", place)
@@ -69,7 +69,7 @@ def test_sparse_parts_run_with_any_engine_in_the_place_of_gpu(part, tmp_path, mo
 
 
 def test_sparse_parts_are_skipped_where_there_are_no_sparse_rows(tmp_path, monkeypatch, capsys):
-    def place(X, *how, device=None):
+    def place(X, *how, **_):
         raise NotImplementedError("sparse rows")
 
     monkeypatch.setitem(placing.ENGINES, "gpu", place)

@@ -17,11 +17,12 @@ from batchsvm.core.proven import settled
 from batchsvm.core.rounding import INFLATION, least_length, response_error
 from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
 from batchsvm.core.vectors import norm
-from batchsvm.engines.base_dataset import BaseDataset, targets_of
+from batchsvm.engines.base_dataset import targets_of
 from batchsvm.engines.gpu import passes
 from batchsvm.engines.gpu.device import CudaDevice, device_of
 from batchsvm.engines.gpu.dual import DeviceDual, natural_cut, placed_alpha
 from batchsvm.engines.gpu.kernels import CHUNK_ROWS, THREADS
+from batchsvm.engines.gpu.products import DeviceProducts
 from batchsvm.engines.gpu.read import read_rows
 from batchsvm.engines.gpu.rows import DeviceRows
 from batchsvm.engines.gpu.targets import GpuTargets
@@ -30,10 +31,8 @@ from batchsvm.engines.protocol import Dual, Trainer
 from batchsvm.engines.targets import make_targets
 from batchsvm.methods import Gram, Method
 
-BLOCK_ROWS = 65536  # of passes that need work space per row
 
-
-class GpuDataset(BaseDataset):
+class GpuDataset(DeviceProducts):
     """A `Dataset`: see `engines/protocol.py`.
 
     Targets stay on the host too, where all that does not need X is computed.
@@ -101,24 +100,14 @@ class GpuDataset(BaseDataset):
         return self.device.xp.sqrt(self.norms2)
 
     def _refuse_infinite(self) -> None:
-        xp = self.device.xp
-        finite = xp.isfinite(self.norms2)
-        if bool(finite.all()):
+        if np.isfinite(self.largest_norm2):
             return
-        row = int(xp.argmin(finite))
+        row = int(self.device.xp.argmin(self.device.xp.isfinite(self.norms2)))
         values = self.sample(np.array([row]))
         values = values[0] if isinstance(values, np.ndarray) else values.data
         worst = values[~np.isfinite(values)]
         found = worst[0] if worst.size else values[np.argmax(np.abs(values))]
         refuse_infinite((row, float(found)))
-
-    def row_blocks(self, columns: int = 1) -> Iterator[tuple[int, Any]]:
-        """The rows in their own order, in blocks: where each begins, and its cut."""
-        wide = max(self.d if self.rows.is_dense else 1, columns, 1)
-        size = max(1, min(BLOCK_ROWS, passes.SPACE_BYTES // (8 * wide)))
-        for start in range(0, self.n, size):
-            stop = min(start + size, self.n)
-            yield start, self.device.xp.arange(start, stop, dtype=np.int32)
 
     # Problems.
 
@@ -226,10 +215,6 @@ class GpuDataset(BaseDataset):
     def _own(self, problem: Problem, dual: Dual) -> DeviceDual:
         return dual if isinstance(dual, DeviceDual) else self.dual(problem, dual.fetch())
 
-    def _at_work(self) -> CudaDevice:
-        self.require_open()
-        return self.device
-
     def _responses(
         self, problem: Problem, W: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -289,81 +274,7 @@ class GpuDataset(BaseDataset):
         total = self.facts(one).total_weight[0]
         return self._weighted_gram(V, curvature, bias) / total
 
-    def _weighted_gram(
-        self, V: np.ndarray, weights: np.ndarray | None, bias: float | None
-    ) -> np.ndarray:
-        """sum_i weights_i x_i <x_i, v> for each column v of V, (p, columns); None is all ones."""
-        with self._at_work() as device:
-            xp, m = device.xp, V.shape[1]
-            inner = device.upload(np.ascontiguousarray(V[: self.d].T, dtype=np.float64))
-            scale = None if weights is None else device.upload(weights)
-            out, extra = xp.zeros((m, self.d)), xp.zeros(m)
-            shift = device.upload(bias * V[-1])[:, None] if bias is not None else 0.0
-            for start, cut in self.row_blocks(m):
-                part = xp.empty((m, cut.size))
-                self.rows.products(cut, inner, part)
-                part += shift
-                if scale is not None:
-                    part *= scale[start : start + cut.size]
-                self.rows.combine(cut, part, out)
-                extra += part.sum(axis=1)
-            found = device.to_host(out).T
-            if bias is None:
-                return found
-            return np.vstack([found, bias * device.to_host(extra)])
-
-    def gram_times(
-        self, V: np.ndarray, normalize: bool = True, bias: float | None = None
-    ) -> np.ndarray:
-        with self._at_work():
-            return self._weighted_gram(V, self._inverse_norms2(bias) if normalize else None, bias)
-
-    def _inverse_norms2(self, bias: float | None) -> np.ndarray:
-        norms2 = self.device.to_host(self.norms2) + (0.0 if bias is None else bias**2)
-        return np.divide(1.0, norms2, out=np.zeros(self.n), where=norms2 > 0)
-
-    def row_gram_times(
-        self, rows: np.ndarray, v: np.ndarray, normalize: bool = True, bias: float | None = None
-    ) -> np.ndarray:
-        X = self.sample(rows)
-        norms2 = np.asarray((X * X if isinstance(X, np.ndarray) else X.multiply(X)).sum(axis=1))
-        norms2 = norms2.ravel() + (0.0 if bias is None else bias**2)
-        scale = np.divide(1.0, np.sqrt(norms2), out=np.zeros(len(rows)), where=norms2 > 0)
-        scale = scale if normalize else np.ones(len(rows))
-        u = scale * v
-        found = X @ (X.T @ u) + (0.0 if bias is None else bias**2 * u.sum())
-        return scale * found
-
-    def absolute_sums(
-        self, normalize: bool = True, bias: float | None = None
-    ) -> tuple[np.ndarray, float]:
-        self.require_open()
-        columns, widest = np.zeros(self.d + (bias is not None)), 0.0
-        scales = np.sqrt(self._inverse_norms2(bias)) if normalize else np.ones(self.n)
-        for start in range(0, self.n, self.tuning.dense_block_rows):
-            rows = np.arange(start, min(start + self.tuning.dense_block_rows, self.n))
-            X, scale = abs(self.sample(rows)), scales[rows]
-            sums = np.asarray(X.sum(axis=1)).ravel() + (abs(bias) if bias is not None else 0.0)
-            widest = max(widest, float((sums * scale).max()))
-            columns[: self.d] += X.T @ scale
-            if bias is not None:
-                columns[-1] += abs(bias) * scale.sum()
-        return columns, widest
-
-    def column_norms2(self) -> np.ndarray:
-        self.require_open()
-        total = np.zeros(self.d)
-        for start in range(0, self.n, self.tuning.dense_block_rows):
-            X = self.sample(np.arange(start, min(start + self.tuning.dense_block_rows, self.n)))
-            squares = X * X if isinstance(X, np.ndarray) else X.multiply(X)
-            total += np.asarray(squares.sum(axis=0)).ravel()
-        return total
-
     # Other data sets over the same rows.
-
-    def sample(self, rows: np.ndarray) -> Any:
-        with self._at_work():
-            return self.rows.to_host(np.asarray(rows))
 
     def subset(self, rows: np.ndarray) -> GpuDataset:
         with self._at_work() as device:
