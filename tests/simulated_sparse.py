@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from batchsvm.engines.gpu.sparse_kernels import Control, Setting
+from batchsvm.engines.gpu.sparse_read import CsrFact
 
 TINY = {"float32": 1e-30, "float64": 1e-300}
 AFTER_REFUSAL = 1.5
@@ -59,6 +60,19 @@ class SimulatedSparse:
     """Stands for what `DeviceKernels` adds."""
 
     # csr.cu
+
+    def csr_check(self, indices, starts, facts):
+        for row in range(starts.size - 1):
+            begin, end = int(starts[row]), int(starts[row + 1])
+            facts[CsrFact.FALLS] |= end < begin
+            if begin < 0 or end <= begin or end > indices.size:
+                continue
+            own = indices[begin:end]
+            facts[CsrFact.LOWEST] = min(facts[CsrFact.LOWEST], own.min())
+            facts[CsrFact.HIGHEST] = max(facts[CsrFact.HIGHEST], own.max())
+            facts[CsrFact.UNORDERED] |= bool((own[1:] <= own[:-1]).any())
+            facts[CsrFact.LONGEST] = max(facts[CsrFact.LONGEST], end - begin)
+        facts[CsrFact.FIRST], facts[CsrFact.LAST] = starts[0], starts[-1]
 
     def csr_norms2(self, rows, out):
         X = as_csr(rows)

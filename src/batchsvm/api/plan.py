@@ -114,5 +114,6 @@ def plan(
         targets, _ = read_one(data, y, loss)
         problem = make_problem(targets, loss, lam)
         found = sigma2_for(data, problem, SpectralQuery(), sigma2)
-        layout = None if data.device_size is None else device_layout(data, problem)
+        size = data.device_size
+        layout = None if size is None else device_layout(data, problem, size)
         return make_plan(problem, data.facts(problem), data.d, tol, found, layout)

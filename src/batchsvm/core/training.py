@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from batchsvm.core import checks, data_checks
-from batchsvm.core.device_layout import DeviceWork, lay_out_on_device
+from batchsvm.core.device_layout import DeviceSize, DeviceWork, lay_out_on_device
 from batchsvm.core.dual import host_alpha
 from batchsvm.core.layout import (
     Layout,
@@ -133,15 +133,15 @@ def _settle(
     data: Dataset, problem: Problem, facts: Facts, options: FitOptions, seed: int
 ) -> tuple[Layout, Plan]:
     """Put a method and a batch size in the place of "auto"."""
-    work, tol = workload_of(data, problem), options.tol
+    work, tol, size = workload_of(data, problem), options.tol, data.device_size
     quick = SpectralQuery("estimate", seed=seed)
     chosen = options.method is None and options.batch_size == "auto"
-    if chosen and data.device_size is None:
+    if chosen and size is None:
         found = sigma2_for(data, problem, quick, None)
         lam_n = float(problem.lam[0]) * float(facts.total_weight[0])
         layout = lay_out(work, options.averaging is not None, found, lam_n)
         return layout, make_plan(problem, facts, work.columns, tol, found, layout)
-    layout = _lay_out_as_asked(data, problem, options)
+    layout = _lay_out_as_asked(data, problem, options, size)
     method = layout.method
     serial = layout.batch_size == 1
     known = method.sigma2
@@ -161,16 +161,23 @@ def _settle(
     return layout, plan
 
 
-def _lay_out_as_asked(data: Dataset, problem: Problem, options: FitOptions) -> Layout:
-    if data.device_size is not None:
+def _lay_out_as_asked(
+    data: Dataset, problem: Problem, options: FitOptions, size: DeviceSize | None
+) -> Layout:
+    if size is not None:
         asked = None if options.batch_size == "auto" else int(options.batch_size)
+<<<<<<< HEAD
         return device_layout(data, problem, options.method, asked, options.precision)
+=======
+        return device_layout(data, problem, size, options.method, asked)
+>>>>>>> det
     return lay_out_as_asked(workload_of(data, problem), options.method, options.batch_size)
 
 
 def device_layout(
     data: Dataset,
     problem: Problem,
+<<<<<<< HEAD
     method: Method | None = None,
     batch_size: int | None = None,
     precision: str = "auto",
@@ -179,6 +186,15 @@ def device_layout(
     assert data.device_size is not None
     columns = problem.columns(data.d)
     work = DeviceWork(data.n, columns, data.nonzeros, problem.k, data.device_size, precision)
+=======
+    size: DeviceSize,
+    method: Method | None = None,
+    batch_size: int | None = None,
+) -> Layout:
+    """The layout on the device where the rows are; `size` is asked for once, since a driver takes
+    its time to say what is free."""
+    work = DeviceWork(data.n, problem.columns(data.d), data.nonzeros, problem.k, size)
+>>>>>>> det
     return lay_out_on_device(work, method, batch_size)
 
 

@@ -32,20 +32,25 @@ class Batches:
         self.B = -(-size // multiple) * multiple
         n, xp = rows.n, device.xp
         rng = np.random.default_rng(seed)
-        if n <= MAX_HOST_CUT:
-            shuffled = device.upload(rng.permutation(n), np.int32)
+        self._size = size
+        if n <= MAX_HOST_CUT:  # which is laid out there as well, and uploaded at once
+            self.cut = device.upload(self._laid_out(np, rng.permutation(n)))
         else:
             shuffled = xp.argsort(xp.random.default_rng(seed).random(n)).astype(np.int32)
-        self._size = size
-        self.cut = self.laid_out(shuffled)
+            self.cut = self.laid_out(shuffled)
         self.rng_state = rng.bit_generator.state
         self._gram: dict[str, Any] = {}
 
     def laid_out(self, rows: Any) -> Any:
         """The cut of the rows in this order, a device array: (batches, B)."""
-        xp, size, count = self._device.xp, self._size, -(-self._rows.n // self._size)
+        return self._laid_out(self._device.xp, rows)
+
+    def _laid_out(self, xp: Any, rows: Any) -> Any:
+        size, count = self._size, -(-self._rows.n // self._size)
         full = xp.full(count * size, -1, np.int32)
         full[: self._rows.n] = rows
+        if size == self.B:
+            return full.reshape(count, size)
         cut = xp.full((count, self.B), -1, np.int32)
         cut[:, :size] = full.reshape(count, size)
         return cut

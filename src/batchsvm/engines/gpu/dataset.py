@@ -17,11 +17,12 @@ from batchsvm.core.proven import settled
 from batchsvm.core.rounding import INFLATION, least_length, response_error
 from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
 from batchsvm.core.vectors import norm
-from batchsvm.engines.base_dataset import BaseDataset, targets_of
+from batchsvm.engines.base_dataset import targets_of
 from batchsvm.engines.gpu import passes
 from batchsvm.engines.gpu.device import CudaDevice, device_of
 from batchsvm.engines.gpu.dual import DeviceDual, natural_cut, placed_alpha
 from batchsvm.engines.gpu.kernels import CHUNK_ROWS, THREADS
+from batchsvm.engines.gpu.products import DeviceProducts
 from batchsvm.engines.gpu.read import read_rows
 from batchsvm.engines.gpu.rows import DeviceRows
 from batchsvm.engines.gpu.targets import GpuTargets
@@ -30,10 +31,8 @@ from batchsvm.engines.protocol import Dual, Trainer
 from batchsvm.engines.targets import make_targets
 from batchsvm.methods import Gram, Method
 
-BLOCK_ROWS = 65536  # of passes that need work space per row
 
-
-class GpuDataset(BaseDataset):
+class GpuDataset(DeviceProducts):
     """A `Dataset`: see `engines/protocol.py`.
 
     Targets stay on the host too, where all that does not need X is computed.
@@ -101,24 +100,14 @@ class GpuDataset(BaseDataset):
         return self.device.xp.sqrt(self.norms2)
 
     def _refuse_infinite(self) -> None:
-        xp = self.device.xp
-        finite = xp.isfinite(self.norms2)
-        if bool(finite.all()):
+        if np.isfinite(self.largest_norm2):
             return
-        row = int(xp.argmin(finite))
+        row = int(self.device.xp.argmin(self.device.xp.isfinite(self.norms2)))
         values = self.sample(np.array([row]))
         values = values[0] if isinstance(values, np.ndarray) else values.data
         worst = values[~np.isfinite(values)]
         found = worst[0] if worst.size else values[np.argmax(np.abs(values))]
         refuse_infinite((row, float(found)))
-
-    def row_blocks(self, columns: int = 1) -> Iterator[tuple[int, Any]]:
-        """The rows in their own order, in blocks: where each begins, and its cut."""
-        wide = max(self.d if self.rows.is_dense else 1, columns, 1)
-        size = max(1, min(BLOCK_ROWS, passes.SPACE_BYTES // (8 * wide)))
-        for start in range(0, self.n, size):
-            stop = min(start + size, self.n)
-            yield start, self.device.xp.arange(start, stop, dtype=np.int32)
 
     # Problems.
 
@@ -228,10 +217,6 @@ class GpuDataset(BaseDataset):
     def _own(self, problem: Problem, dual: Dual) -> DeviceDual:
         return dual if isinstance(dual, DeviceDual) else self.dual(problem, dual.fetch())
 
-    def _at_work(self) -> CudaDevice:
-        self.require_open()
-        return self.device
-
     def _responses(
         self, problem: Problem, W: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -291,6 +276,7 @@ class GpuDataset(BaseDataset):
         total = self.facts(one).total_weight[0]
         return self._weighted_gram(V, curvature, bias) / total
 
+<<<<<<< HEAD
     def _weighted_gram(self, V: np.ndarray, weights: Any, bias: float | None) -> np.ndarray:
         """sum_i weights_i x_i <x_i, v> for each column v of V, (p, columns); weights are on the
         device, and None is all ones."""
@@ -364,11 +350,9 @@ class GpuDataset(BaseDataset):
             total += np.asarray(squares.sum(axis=0)).ravel()
         return total
 
+=======
+>>>>>>> det
     # Other data sets over the same rows.
-
-    def sample(self, rows: np.ndarray) -> Any:
-        with self._at_work():
-            return self.rows.to_host(np.asarray(rows))
 
     def subset(self, rows: np.ndarray) -> GpuDataset:
         with self._at_work() as device:

@@ -20,6 +20,7 @@ from batchsvm.engines.gpu.cublas import Cublas
 from batchsvm.engines.gpu.sparse_kernels import DeviceKernels
 
 INSTALL = "pip install 'batchsvm[gpu-cuda12]' or 'batchsvm[gpu-cuda13]'"
+LARGE_BYTES, BLOCK_BYTES = 2**25, 2**23  # of uploads in blocks
 ROUNDS_PER_GRAPH = 8  # launched at once: a launch from Python takes longer than a small kernel
 
 
@@ -119,6 +120,27 @@ class CudaDevice:
     def upload(self, array: Any, dtype: Any = None) -> Any:
         """An array of this host, or of this device, on this device."""
         return self.xp.asarray(array, dtype)
+
+    def upload_large(self, array: np.ndarray) -> Any:
+        """The same in blocks: one is copied to memory that the device reads by itself, while it
+        reads the last one."""
+        array = np.ascontiguousarray(array)
+        if array.nbytes < LARGE_BYTES:
+            return self.upload(array)
+        import cupyx
+
+        out, flat = self.xp.empty(array.shape, array.dtype), array.reshape(-1)
+        step = BLOCK_BYTES // array.itemsize
+        blocks = [cupyx.empty_pinned(step, array.dtype) for _ in range(2)]
+        read = [self.xp.cuda.Event(disable_timing=True) for _ in blocks]
+        for number, start in enumerate(range(0, flat.size, step)):
+            part, which = flat[start : start + step], number % 2
+            read[which].synchronize()  # which waits for nothing the first time
+            blocks[which][: part.size] = part
+            out.reshape(-1)[start : start + step].set(blocks[which][: part.size], self._stream)
+            read[which].record(self._stream)
+        self.synchronize()  # before the blocks are given back
+        return out
 
     def to_host(self, array: Any) -> np.ndarray:
         return self.xp.asnumpy(array)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batchsvm.core.certificate import SUM_COUNT, Sums
+from batchsvm.core.certificate import Sums
 from batchsvm.core.problem import Facts, Problem
 from batchsvm.core.rounding import response_error
 from batchsvm.core.vectors import column_norms
@@ -52,12 +52,21 @@ def point_pass(
     data: GpuDataset, problem: Problem, dual: DeviceDual, W: np.ndarray | None, facts: Facts
 ) -> tuple[PointPass, np.ndarray]:
     """What the kernels need at (W, alpha), and the norms of W."""
+<<<<<<< HEAD
     upload, p, K = data.device.upload, problem.columns(data.d), problem.k
     norms, errors = np.zeros(K), np.zeros((3, K))
     if W is not None:
         norms = column_norms(W)
         is_rounded = W.any(axis=0) | problem.has_offset
         for k in np.flatnonzero(is_rounded).tolist():
+=======
+    p, K = problem.columns(data.d), problem.k
+    norms = np.zeros(K) if W is None else np.array([norm(w) for w in np.ascontiguousarray(W.T)])
+    errors = np.zeros((3, K))
+    for k in range(K if W is not None else 0):
+        assert W is not None
+        if W[:, k].any() or problem.has_offset:
+>>>>>>> det
             errors[:, k] = response_error(
                 float(norms[k]), p, facts.longest_row, float(problem.offset[k]), problem.radius
             )
@@ -65,32 +74,46 @@ def point_pass(
     has_bias = problem.bias is not None
     # Kernels read alpha of all problems as one array; that of some of them may be a view.
     dual = replace(dual, alpha=data.device.xp.ascontiguousarray(dual.alpha))
+    bias = np.zeros(K) if problem.bias is None else problem.bias
+    w_bias = W[-1] if has_bias and W is not None else np.zeros(K)
+    # One upload: each takes longer than the kernels for little data.
+    numbers = data.device.upload(np.stack([problem.offset, bias, w_bias, errors[0], errors[2]]))
     found = PointPass(
         problem.loss,
         dual,
         targets.columns("float64"),  # type: ignore[attr-defined]
-        upload(problem.offset),
-        upload(targets.columns_of(K)),  # type: ignore[attr-defined]
+        numbers[0],
+        targets.problems(K),  # type: ignore[attr-defined]
         data.lengths,
-        upload(problem.bias) if has_bias else None,
-        upload(np.ascontiguousarray(W[-1])) if has_bias and W is not None else None,
-        upload(errors[0]),
-        upload(errors[2]),
+        numbers[1] if has_bias else None,
+        numbers[2] if has_bias and W is not None else None,
+        numbers[3],
+        numbers[4],
         float(errors[1].max()),
     )
     return found, norms
 
 
-def sums(data: GpuDataset, problem: Problem, W: np.ndarray, dual: DeviceDual, facts: Facts) -> Sums:
-    """The sums of a full pass at (W, alpha): one read of X."""
+def sums(
+    data: GpuDataset,
+    problem: Problem,
+    W: np.ndarray,
+    dual: DeviceDual,
+    facts: Facts,
+    weights: Any = None,
+) -> Sums:
+    """The sums of a full pass at (W, alpha): one read of X.  `weights` are the first d rows of W,
+    transposed, if the device has them."""
     at, norms = point_pass(data, problem, dual, W, facts)
     device, K = data.device, problem.k
-    weights = device.upload(np.ascontiguousarray(W[: data.d].T))
-    total = device.xp.zeros((SUM_COUNT, K))
+    if weights is None:
+        weights = device.upload(np.ascontiguousarray(W[: data.d].T))
+    total = None
     for begin, cut in blocks_of(data, dual):
         products = device.xp.empty((K, cut.size))
         data.rows.products(cut, weights, products)
-        total += device.kernels.point_sums(at, products, begin)
+        found = device.kernels.point_sums(at, products, begin)
+        total = found if total is None else total + found
     return Sums(device.to_host(total), norms, facts)
 
 
@@ -98,13 +121,13 @@ def combination(data: GpuDataset, problem: Problem, dual: DeviceDual, facts: Fac
     """sum_i alpha_i s_i x_i of each problem, (K, p), on the device: one read of X."""
     at, _ = point_pass(data, problem, dual, None, facts)
     device, K = data.device, problem.k
-    V, totals = device.xp.zeros((K, data.d)), device.xp.zeros(K)
+    V, totals = device.xp.zeros((K, data.d)), 0.0
     for begin, cut in blocks_of(data, dual):
         coefficients = device.xp.empty((K, cut.size))
         device.kernels.coefficients(at, begin, coefficients)
         data.rows.combine(cut, coefficients, V)
         if at.bias is not None:
-            totals += coefficients.sum(axis=1)
+            totals = totals + coefficients.sum(axis=1)
     if at.bias is None:
         return V
     return device.xp.concatenate([V, (at.bias * totals)[:, None]], axis=1)

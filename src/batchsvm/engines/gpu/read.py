@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse
 
 from batchsvm.core.arrays import dtype_name, is_device_array
-from batchsvm.core.data_checks import as_matrix, refuse_broken, tell_conversion
+from batchsvm.core.data_checks import as_matrix, tell_conversion
 from batchsvm.engines.gpu.device import CudaDevice
 from batchsvm.engines.gpu.rows import DenseRows, DeviceRows
-from batchsvm.engines.gpu.sparse_rows import csr_on_device, upload_csr
+from batchsvm.engines.gpu.sparse_read import csr_on_device, upload_csr
 
 BLOCK_BYTES = 2**28  # uploaded at a time
 SHOWN_BYTES = 2**32  # from here on, a progress bar
@@ -68,8 +68,8 @@ def _upload(X: Any, device: CudaDevice) -> DeviceRows:
     else:
         values = as_matrix(X)
         if scipy.sparse.issparse(values):
-            refuse_broken(values)
-            refuse_too_large(values.data.nbytes + 4 * values.nnz, values.shape, device)
+            parts = values.data, values.indices, values.indptr
+            refuse_too_large(sum(part.nbytes for part in parts), values.shape, device)
             return upload_csr(values, device)
         kind = str(values.dtype)
     refuse_too_large(values.nbytes, values.shape, device)

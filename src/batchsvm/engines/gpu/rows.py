@@ -21,9 +21,11 @@ class DeviceRows(Protocol):
     d: int
     nonzeros: int
     longest: int
-    nbytes: int
     is_dense: bool
     deterministic: bool  # whether sums of rows have the same bits every time
+
+    @property
+    def nbytes(self) -> int: ...
 
     def norms2(self) -> Any:
         """||x_i||^2 of every row, (n,), float64."""

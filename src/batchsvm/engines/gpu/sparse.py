@@ -100,6 +100,7 @@ class BatchTrainer:
         self._is_primal = isinstance(self.method, Pegasos)
         self._iteration = self._epochs_since_refresh = 0
         self._gap_before = inf
+        self._fetched: tuple[Any, Any] = (None, None)  # a w on this host, and on the device
         self._automatic = schedule.precision == "auto" and not self._is_primal
         real = "float64" if schedule.precision == "float64" else "float32"
         with self.device as device:
@@ -109,7 +110,7 @@ class BatchTrainer:
             self._best_alpha = alpha.copy()
             self._best_W = np.zeros((self.problem.columns(data.d), 1))
             w = device.xp.zeros(len(self._best_W), real)
-            self.state = self._make_state(schedule, real, w, alpha)
+            self.state = self._make_state(schedule, real, w, alpha, dual is not None)
             if dual is not None:
                 self._start_from_alpha()
             per_row = data.nonzeros / data.n
@@ -130,7 +131,9 @@ class BatchTrainer:
             return device.xp.ascontiguousarray(dual.alpha.astype(real))
         return placed_alpha(device, cut, 1, dual.column, real)
 
-    def _make_state(self, schedule: Schedule, real: str, w: Any, alpha: Any) -> BatchState:
+    def _make_state(
+        self, schedule: Schedule, real: str, w: Any, alpha: Any, warm: bool
+    ) -> BatchState:
         device, problem, data = self.device, self.problem, self.data
         xp, targets, cut = device.xp, problem.targets, self.batches.cut
         assert isinstance(data.rows, DenseRows | CsrRows)
@@ -144,12 +147,14 @@ class BatchTrainer:
         control[Control.BETA] = np.nan
         if isinstance(self.method, DualMethod):
             control[Control.BETA] = self.method.first_beta(schedule.beta_b)
+        if warm and self._is_primal:  # as if one epoch had led there
+            control[Control.ITERATIONS] = len(cut)
+        self._control, numbers = control, device.upload(np.concatenate([settings, control]))
         return BatchState(
             problem.loss, real, RULES[type(self.method)], data.rows, cut.shape[1], data.norms2,
             cut, None, targets.columns(real),  # type: ignore[attr-defined]
-            device.upload(problem.offset, real),
-            device.upload(targets.columns_of(1)),  # type: ignore[attr-defined]
-            device.upload(settings), device.upload(control),
+            device.upload(problem.offset, real), targets.problems(1),  # type: ignore[attr-defined]
+            numbers[: settings.size], numbers[settings.size :],
             xp.zeros((2, SUMS) if scales is None else (2, SUMS, PLACES)), xp.zeros(1, np.uint32), w,
             xp.zeros((2, d), real if scales is None else np.int64), alpha,
             xp.zeros(cut.shape[1], real), scales,
@@ -172,8 +177,6 @@ class BatchTrainer:
     def _start_from_alpha(self) -> None:
         """w(alpha); Pegasos goes on as if one epoch had led there, with g = alpha / c."""
         state, epoch = self.state, len(self.batches.cut)
-        if self._is_primal:
-            state.control[Control.ITERATIONS] = epoch
         w = self._combination() / (self.lam * self.weight)
         if self._is_primal:
             w = self.device.upload(confine(self.device.to_host(w), self.problem.radius))
@@ -201,7 +204,8 @@ class BatchTrainer:
                 device.kernels.train_batches(self.state, self._done, some, enough)
                 if self._next_order is None:
                     self._next_order = self._draw_order()  # while the device is at work
-                control = device.to_host(self.state.control)  # waits, so that `stop` is seen
+                # This waits, so that the stop flag is seen in time.
+                self._control = control = device.to_host(self.state.control)
                 whole = self._note(int(control[Control.DONE]))
                 if not whole or self._is_primal:
                     continue
@@ -240,7 +244,7 @@ class BatchTrainer:
         """alpha / c, which is put into the box where it is read."""
         if not self._is_primal:
             return self.state.alpha
-        iterations = max(float(self.state.control[Control.ITERATIONS]), 1.0)
+        iterations = max(float(self._control[Control.ITERATIONS]), 1.0)
         return self.state.alpha * (len(self.batches.cut) / iterations)
 
     @property
@@ -248,11 +252,15 @@ class BatchTrainer:
         return DeviceDual(self.data, self.problem, self.batches.cut, self._alpha())
 
     def point(self) -> np.ndarray:
+        control = self._control
         with self.device as device:
-            control = device.to_host(self.state.control)
+            on_device = self.state.w.astype(np.float64)
             w = device.to_host(self.state.w).astype(np.float64)[:, np.newaxis]
         if self._is_primal:
             w *= control[Control.SHRINK] / (self.lam * max(control[Control.ITERATIONS], 1.0))
+            return w
+        w.flags.writeable = False
+        self._fetched = w, on_device[np.newaxis, : self.data.d]
         return w
 
     iterate = point
@@ -262,7 +270,8 @@ class BatchTrainer:
 
     def sums(self, W: np.ndarray, screen: bool = False) -> Sums:
         with self.device:
-            found = passes.sums(self.data, self.problem, W, self._dual, self.facts)
+            weights = self._fetched[1] if self._fetched[0] is W else None
+            found = passes.sums(self.data, self.problem, W, self._dual, self.facts, weights)
             if screen:
                 self._notice_stall(found)
         return found
@@ -311,15 +320,11 @@ class BatchTrainer:
 
     @property
     def beta(self) -> np.ndarray:
-        return self._controlled(Control.BETA)
+        return self._control[[Control.BETA]]
 
     @property
     def refused(self) -> np.ndarray:
-        return self._controlled(Control.REFUSED).astype(np.int64)
-
-    def _controlled(self, place: Control) -> np.ndarray:
-        with self.device as device:
-            return device.to_host(self.state.control)[[place]]
+        return self._control[[Control.REFUSED]].astype(np.int64)
 
     def restart_average(self) -> None:
         """There is none."""

@@ -74,6 +74,17 @@ class DeviceKernels(CudaKernels):
         blocks = max(1, -(-count * 32 // THREADS))
         kernel((blocks,), (THREADS,), _typed((*_arrays_of(rows), *arguments)))
 
+    def csr_check(self, indices: Any, starts: Any, facts: Any) -> None:
+        """What `sparse_read.CsrFact` names; the facts are those of no row before."""
+        types: dict[str, Any] = {
+            "INDEX": INDEX_TYPES[str(indices.dtype)],
+            "START": INDEX_TYPES[str(starts.dtype)],
+        }
+        kernel = self.function("csr.cu", "csr_check", "float64", SOURCE="float", **types)
+        rows = starts.size - 1
+        arguments = indices, starts, facts, np.int64(rows), np.int64(indices.size)
+        kernel((-(-rows * 32 // THREADS),), (THREADS,), arguments)
+
     def csr_norms2(self, rows: CsrRows, out: Any) -> None:
         self._csr(rows, "csr_norms2", rows.n, (out, np.int64(rows.n)))
 

@@ -27,6 +27,7 @@ class GpuTargets(HostTargets):
 
     device: CudaDevice = field(kw_only=True)
     uploaded: dict[str, DeviceColumns] = field(kw_only=True, default_factory=dict)
+    chosen_columns: dict[bytes, Any] = field(kw_only=True, default_factory=dict)
 
     def columns(self, real: str) -> DeviceColumns:
         """All problems' targets; that of problem k is its column, whatever `only` has chosen."""
@@ -39,6 +40,14 @@ class GpuTargets(HostTargets):
                 self._upload(self.offset, real),
             )
         return self.uploaded[real]
+
+    def problems(self, count: int) -> Any:
+        """Which column each of so many problems has, as kernels read it."""
+        columns = self.columns_of(count)
+        key = columns.tobytes()
+        if key not in self.chosen_columns:
+            self.chosen_columns[key] = self.device.upload(columns)
+        return self.chosen_columns[key]
 
     def _upload(self, array: np.ndarray | None, real: str) -> Any:
         if array is None:

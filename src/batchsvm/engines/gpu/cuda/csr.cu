@@ -12,6 +12,42 @@ __device__ inline long long own_warp() {
     return ((long long)blockIdx.x * blockDim.x + threadIdx.x) >> 5;
 }
 
+// What has to be known of CSR before anything else believes it; in the order of sparse_read.py.
+enum Fact { LOWEST, HIGHEST, FALLS, UNORDERED, LONGEST, FIRST, LAST };
+
+extern "C" __global__ void csr_check(
+    const INDEX *__restrict__ indices, const START *__restrict__ starts, long long *facts,
+    long long rows, long long count) {
+    const long long row = own_warp();
+    const int lane = threadIdx.x & 31;
+    if (row >= rows) return;
+    const long long begin = starts[row], end = starts[row + 1];
+    if (lane == 0) {
+        if (row == 0) facts[FIRST] = begin;
+        if (row == rows - 1) facts[LAST] = end;
+        if (end < begin) facts[FALLS] = 1;
+    }
+    if (begin < 0 || end <= begin || end > count) return;
+    long long lowest = indices[begin], highest = lowest;
+    bool unordered = false;
+    for (long long e = begin + lane; e < end; e += 32) {
+        const long long index = indices[e];
+        lowest = min(lowest, index), highest = max(highest, index);
+        unordered |= e > begin && indices[e - 1] >= index;
+    }
+    for (int offset = 16; offset; offset >>= 1) {
+        lowest = min(lowest, __shfl_xor_sync(~0u, lowest, offset));
+        highest = max(highest, __shfl_xor_sync(~0u, highest, offset));
+    }
+    if (unordered) facts[UNORDERED] = 1;
+    if (lane) return;
+    // Few rows are beyond all those before: these alone wait for each other.
+    volatile long long *seen = facts;
+    if (lowest < seen[LOWEST]) atomicMin(facts + LOWEST, lowest);
+    if (highest > seen[HIGHEST]) atomicMax(facts + HIGHEST, highest);
+    if (end - begin > seen[LONGEST]) atomicMax(facts + LONGEST, end - begin);
+}
+
 // ||x_i||^2 of every row.
 extern "C" __global__ void csr_norms2(CSR, double *__restrict__ out, long long rows) {
     long long row = own_warp();

@@ -1,0 +1,118 @@
+"""Products with X'X and XX' for sigma^2 and Hessians, and sums over columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from batchsvm.engines.base_dataset import BaseDataset
+from batchsvm.engines.gpu import passes
+from batchsvm.engines.gpu.device import CudaDevice
+from batchsvm.engines.gpu.rows import DeviceRows
+
+BLOCK_ROWS = 65536  # of passes that need work space per row
+
+
+class DeviceProducts(BaseDataset):
+    """The part of `GpuDataset` that needs no problem."""
+
+    device: CudaDevice
+    rows: DeviceRows
+    norms2: Any
+
+    def sample(self, rows: np.ndarray) -> Any:
+        """Some rows on this host."""
+        with self._at_work():
+            return self.rows.to_host(np.asarray(rows))
+
+    def row_blocks(self, columns: int = 1) -> Iterator[tuple[int, Any]]:
+        """The rows in their own order, in blocks: where each begins, and its cut."""
+        wide = max(self.d if self.rows.is_dense else 1, columns, 1)
+        size = max(1, min(BLOCK_ROWS, passes.SPACE_BYTES // (8 * wide)))
+        for start in range(0, self.n, size):
+            stop = min(start + size, self.n)
+            yield start, self.device.xp.arange(start, stop, dtype=np.int32)
+
+    def _at_work(self) -> CudaDevice:
+        self.require_open()
+        return self.device
+
+    def _weighted_gram(
+        self, V: np.ndarray, weights: np.ndarray | None, bias: float | None
+    ) -> np.ndarray:
+        """sum_i weights_i x_i <x_i, v> for each column v of V, (p, columns); None is all ones."""
+        with self._at_work() as device:
+            xp, m = device.xp, V.shape[1]
+            inner = device.upload(np.ascontiguousarray(V[: self.d].T, dtype=np.float64))
+            scale = None if weights is None else device.upload(weights)
+            out, extra = xp.zeros((m, self.d)), xp.zeros(m)
+            shift = device.upload(bias * V[-1])[:, None] if bias is not None else 0.0
+            for start, cut in self.row_blocks(m):
+                part = xp.empty((m, cut.size))
+                self.rows.products(cut, inner, part)
+                part += shift
+                if scale is not None:
+                    part *= scale[start : start + cut.size]
+                self.rows.combine(cut, part, out)
+                extra += part.sum(axis=1)
+            found = device.to_host(out).T
+            if bias is None:
+                return found
+            return np.vstack([found, bias * device.to_host(extra)])
+
+    def gram_times(
+        self, V: np.ndarray, normalize: bool = True, bias: float | None = None
+    ) -> np.ndarray:
+        with self._at_work():
+            return self._weighted_gram(V, self._inverse_norms2(bias) if normalize else None, bias)
+
+    def _inverse_norms2(self, bias: float | None) -> np.ndarray:
+        norms2 = self.device.to_host(self.norms2) + (0.0 if bias is None else bias**2)
+        return np.divide(1.0, norms2, out=np.zeros(self.n), where=norms2 > 0)
+
+    def row_gram_times(
+        self, rows: np.ndarray, v: np.ndarray, normalize: bool = True, bias: float | None = None
+    ) -> np.ndarray:
+        X, scale = self._few_rows(rows, bias)
+        u = scale * v if normalize else v
+        found = X @ (X.T @ u) + (0.0 if bias is None else bias**2 * u.sum())
+        return scale * found if normalize else found
+
+    def _few_rows(self, rows: np.ndarray, bias: float | None) -> tuple[Any, np.ndarray]:
+        """Rows on this host and 1 over their norms; kept until others are asked for, since an
+        estimate of sigma^2 asks for the same ones several times."""
+        held = self.memo.get("few rows")
+        if held is None or held[0] is not rows or held[1] != bias:
+            X = self.sample(rows)
+            norms2 = np.asarray((X * X if isinstance(X, np.ndarray) else X.multiply(X)).sum(axis=1))
+            norms2 = norms2.ravel() + (0.0 if bias is None else bias**2)
+            scale = np.divide(1.0, np.sqrt(norms2), out=np.zeros(len(rows)), where=norms2 > 0)
+            held = self.memo["few rows"] = rows, bias, X, scale
+        return held[2], held[3]
+
+    def absolute_sums(
+        self, normalize: bool = True, bias: float | None = None
+    ) -> tuple[np.ndarray, float]:
+        self.require_open()
+        columns, widest = np.zeros(self.d + (bias is not None)), 0.0
+        scales = np.sqrt(self._inverse_norms2(bias)) if normalize else np.ones(self.n)
+        for start in range(0, self.n, self.tuning.dense_block_rows):
+            rows = np.arange(start, min(start + self.tuning.dense_block_rows, self.n))
+            X, scale = abs(self.sample(rows)), scales[rows]
+            sums = np.asarray(X.sum(axis=1)).ravel() + (abs(bias) if bias is not None else 0.0)
+            widest = max(widest, float((sums * scale).max()))
+            columns[: self.d] += X.T @ scale
+            if bias is not None:
+                columns[-1] += abs(bias) * scale.sum()
+        return columns, widest
+
+    def column_norms2(self) -> np.ndarray:
+        self.require_open()
+        total = np.zeros(self.d)
+        for start in range(0, self.n, self.tuning.dense_block_rows):
+            X = self.sample(np.arange(start, min(start + self.tuning.dense_block_rows, self.n)))
+            squares = X * X if isinstance(X, np.ndarray) else X.multiply(X)
+            total += np.asarray(squares.sum(axis=0)).ravel()
+        return total
