@@ -57,31 +57,6 @@ def test_lbfgs_runs_where_there_is_torch_and_is_skipped_elsewhere(tmp_path, caps
         assert row["worst_gap"] <= 1e-3
 
 
-<<<<<<< HEAD
-=======
-@pytest.mark.parametrize("part", ["text", "clicks"])
-def test_sparse_parts_run_with_any_engine_in_the_place_of_gpu(part, tmp_path, monkeypatch, capsys):
-    def place(X, *how, **_):
-        return cpu.place(X, *how)
-
-    monkeypatch.setitem(placing.ENGINES, "gpu", place)
-    rows = run(tmp_path, part)
-    assert rows
-    for row in rows:
-        assert row["worst_bound"] <= row.get("goal", 1.0)
-    assert ("snapml is not installed" in capsys.readouterr().err) == (part == "text")
-
-
-def test_sparse_parts_are_skipped_where_there_are_no_sparse_rows(tmp_path, monkeypatch, capsys):
-    def place(X, *how, **_):
-        raise NotImplementedError("sparse rows")
-
-    monkeypatch.setitem(placing.ENGINES, "gpu", place)
-    assert run(tmp_path, "text", "clicks") == []
-    assert capsys.readouterr().err.count("skipped: sparse rows are not implemented") == 2
-
-
->>>>>>> det
 def test_without_a_device_there_is_one_sentence(device, capsys):
     if device == "cuda":
         pytest.skip("there is a device")

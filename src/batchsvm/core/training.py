@@ -166,35 +166,21 @@ def _lay_out_as_asked(
 ) -> Layout:
     if size is not None:
         asked = None if options.batch_size == "auto" else int(options.batch_size)
-<<<<<<< HEAD
-        return device_layout(data, problem, options.method, asked, options.precision)
-=======
-        return device_layout(data, problem, size, options.method, asked)
->>>>>>> det
+        return device_layout(data, problem, size, options.method, asked, options.precision)
     return lay_out_as_asked(workload_of(data, problem), options.method, options.batch_size)
 
 
 def device_layout(
     data: Dataset,
     problem: Problem,
-<<<<<<< HEAD
+    size: DeviceSize,
     method: Method | None = None,
     batch_size: int | None = None,
     precision: str = "auto",
 ) -> Layout:
-    """The layout on the device where the rows are."""
-    assert data.device_size is not None
-    columns = problem.columns(data.d)
-    work = DeviceWork(data.n, columns, data.nonzeros, problem.k, data.device_size, precision)
-=======
-    size: DeviceSize,
-    method: Method | None = None,
-    batch_size: int | None = None,
-) -> Layout:
     """The layout on the device where the rows are; `size` is asked for once, since a driver takes
     its time to say what is free."""
-    work = DeviceWork(data.n, problem.columns(data.d), data.nonzeros, problem.k, size)
->>>>>>> det
+    work = DeviceWork(data.n, problem.columns(data.d), data.nonzeros, problem.k, size, precision)
     return lay_out_on_device(work, method, batch_size)
 
 

@@ -52,21 +52,12 @@ def point_pass(
     data: GpuDataset, problem: Problem, dual: DeviceDual, W: np.ndarray | None, facts: Facts
 ) -> tuple[PointPass, np.ndarray]:
     """What the kernels need at (W, alpha), and the norms of W."""
-<<<<<<< HEAD
-    upload, p, K = data.device.upload, problem.columns(data.d), problem.k
+    p, K = problem.columns(data.d), problem.k
     norms, errors = np.zeros(K), np.zeros((3, K))
     if W is not None:
         norms = column_norms(W)
         is_rounded = W.any(axis=0) | problem.has_offset
         for k in np.flatnonzero(is_rounded).tolist():
-=======
-    p, K = problem.columns(data.d), problem.k
-    norms = np.zeros(K) if W is None else np.array([norm(w) for w in np.ascontiguousarray(W.T)])
-    errors = np.zeros((3, K))
-    for k in range(K if W is not None else 0):
-        assert W is not None
-        if W[:, k].any() or problem.has_offset:
->>>>>>> det
             errors[:, k] = response_error(
                 float(norms[k]), p, facts.longest_row, float(problem.offset[k]), problem.radius
             )

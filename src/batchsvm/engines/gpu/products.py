@@ -39,22 +39,20 @@ class DeviceProducts(BaseDataset):
         self.require_open()
         return self.device
 
-    def _weighted_gram(
-        self, V: np.ndarray, weights: np.ndarray | None, bias: float | None
-    ) -> np.ndarray:
-        """sum_i weights_i x_i <x_i, v> for each column v of V, (p, columns); None is all ones."""
+    def _weighted_gram(self, V: np.ndarray, weights: Any, bias: float | None) -> np.ndarray:
+        """sum_i weights_i x_i <x_i, v> for each column v of V, (p, columns); weights are on the
+        device, and None is all ones."""
         with self._at_work() as device:
             xp, m = device.xp, V.shape[1]
             inner = device.upload(np.ascontiguousarray(V[: self.d].T, dtype=np.float64))
-            scale = None if weights is None else device.upload(weights)
             out, extra = xp.zeros((m, self.d)), xp.zeros(m)
             shift = device.upload(bias * V[-1])[:, None] if bias is not None else 0.0
             for start, cut in self.row_blocks(m):
                 part = xp.empty((m, cut.size))
                 self.rows.products(cut, inner, part)
                 part += shift
-                if scale is not None:
-                    part *= scale[start : start + cut.size]
+                if weights is not None:
+                    part *= weights[start : start + cut.size]
                 self.rows.combine(cut, part, out)
                 extra += part.sum(axis=1)
             found = device.to_host(out).T
@@ -68,9 +66,11 @@ class DeviceProducts(BaseDataset):
         with self._at_work():
             return self._weighted_gram(V, self._inverse_norms2(bias) if normalize else None, bias)
 
-    def _inverse_norms2(self, bias: float | None) -> np.ndarray:
-        norms2 = self.device.to_host(self.norms2) + (0.0 if bias is None else bias**2)
-        return np.divide(1.0, norms2, out=np.zeros(self.n), where=norms2 > 0)
+    def _inverse_norms2(self, bias: float | None) -> Any:
+        """1/||x_i||^2, and 0 for rows of norm 0, on the device."""
+        xp = self.device.xp
+        norms2 = self.norms2 + (0.0 if bias is None else bias**2)
+        return xp.where(norms2 > 0, 1.0 / xp.where(norms2 > 0, norms2, 1.0), 0.0)
 
     def row_gram_times(
         self, rows: np.ndarray, v: np.ndarray, normalize: bool = True, bias: float | None = None
@@ -97,7 +97,10 @@ class DeviceProducts(BaseDataset):
     ) -> tuple[np.ndarray, float]:
         self.require_open()
         columns, widest = np.zeros(self.d + (bias is not None)), 0.0
-        scales = np.sqrt(self._inverse_norms2(bias)) if normalize else np.ones(self.n)
+        scales = np.ones(self.n)
+        if normalize:
+            with self.device as device:
+                scales = np.sqrt(device.to_host(self._inverse_norms2(bias)))
         for start in range(0, self.n, self.tuning.dense_block_rows):
             rows = np.arange(start, min(start + self.tuning.dense_block_rows, self.n))
             X, scale = abs(self.sample(rows)), scales[rows]
