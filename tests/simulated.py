@@ -37,9 +37,6 @@ class SimulatedDevice:
     def __exit__(self, *_):
         pass
 
-    def release(self):
-        pass
-
     def synchronize(self):
         pass
 
@@ -181,27 +178,33 @@ class SimulatedKernels(SimulatedSparse):
 
     # sums.cu
 
-    def _relative(self, at, begin, count, k):
-        found = at.dual.alpha[:, k].ravel()[begin : begin + count].astype(np.float64)
-        return np.clip(found, at.loss.lower, at.loss.upper)
+    def _dual(self, at, begin, kept, weight, k):
+        """alpha / c and alpha of some rows."""
+        stored = at.dual.alpha[:, k].ravel()[begin : begin + kept.size].astype(np.float64)[kept]
+        heavy = weight > 0
+        quotient = np.divide(stored, weight, out=np.zeros(stored.size), where=heavy)
+        relative = np.where(heavy, quotient if at.dual.is_absolute else stored, 0)
+        relative = np.where(heavy, np.clip(relative, at.loss.lower, at.loss.upper), 0)
+        own = np.where(heavy, stored, 0) if at.dual.is_absolute else relative * weight
+        return relative, own
 
     def _parts(self, at, begin, count, k):
         cut = at.dual.cut.ravel()[begin : begin + count]
         kept = cut >= 0
         rows = cut[kept]
         parts = examples(at.targets, at.constants, at.problems, at.loss, rows, k)
-        relative = np.where(parts[1] > 0, self._relative(at, begin, count, k)[kept], 0)
-        return kept, rows, parts, relative
+        return kept, rows, parts, self._dual(at, begin, kept, parts[1], k)
 
     def point_sums(self, at, products, begin):
         K, count = products.shape
         out = np.empty((SUM_COUNT, K))
         loss = at.loss
         for k in range(K):
-            kept, rows, (sign, weight, offset), relative = self._parts(at, begin, count, k)
+            kept, rows, parts, (relative, alpha) = self._parts(at, begin, count, k)
+            sign, weight, offset = parts
             bias = 0.0 if at.bias is None else at.bias[k]
             shift = 0.0 if at.bias is None else bias * at.w_bias[k]
-            length, alpha = np.sqrt(at.lengths[rows] ** 2 + bias**2), relative * weight
+            length = np.sqrt(at.lengths[rows] ** 2 + bias**2)
             a = sign * (products[k, kept] + shift) - offset
             e = at.per_length[k] * length + at.relative_error * (np.abs(a) + np.abs(offset))
             e += at.constant_error[k]
@@ -217,9 +220,9 @@ class SimulatedKernels(SimulatedSparse):
     def coefficients(self, at, begin, out):
         K, count = out.shape
         for k in range(K):
-            kept, _, (sign, weight, _), relative = self._parts(at, begin, count, k)
+            kept, _, (sign, _, _), (_, alpha) = self._parts(at, begin, count, k)
             out[k] = 0
-            out[k, kept] = relative * weight * sign
+            out[k, kept] = alpha * sign
 
 
 def place_simulated(

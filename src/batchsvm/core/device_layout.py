@@ -108,12 +108,13 @@ class Memory(NamedTuple):
 
 
 def memory_of(work: DeviceWork, size: int, batches: int, keeps_gram: bool) -> Memory:
-    """What a fit with batches of this size takes, in float32."""
+    """What a fit with batches of this size takes, in the numbers of its steps."""
+    item = 8 if work.precision == "float64" else 4
     padded = -(-size // SMALLEST_BATCH) * SMALLEST_BATCH
     rows, K = -(-work.n // size) * padded, work.problems
     gram = padded * padded * (-(-work.n // size) if keeps_gram else batches)
     space = batches * padded * (work.columns + 3 * K) + 3 * K * work.columns
-    return Memory(2 * 4 * rows * K, 4 * gram, 4 * space + PASS_BYTES)
+    return Memory(2 * item * rows * K, item * gram, item * space + PASS_BYTES)
 
 
 def problems_that_fit(work: DeviceWork) -> int:

@@ -85,7 +85,9 @@ def _train_in_groups(
         which = range(first, min(first + size, problem.k))
         group = problem if size == problem.k else problem.some(which)
         own = replace(options, callback=_callback_from(options, first))
-        models += _train_together(data, group, own, intercept, [starts[k] for k in which])
+        found = _train_together(data, group, own, intercept, [starts[k] for k in which])
+        # The next group needs the memory that the dual points of this one take.
+        models += found if size == problem.k else [model.fetched() for model in found]
         if any(model.solution.status is Status.INTERRUPTED for model in models):
             break
     if len(models) < problem.k:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from batchsvm.engines.gpu.dataset import GpuDataset
 
 WARP = 32  # rows of a batch are a multiple of it, with places left empty
-MAX_BATCH_ROWS = 512  # so many a warp can hold in registers
 MAX_HOST_CUT = 2**17  # rows that are shuffled on the host, as the other engines do it
 GRAM_SPACE_BYTES = 2**28
 

@@ -24,16 +24,16 @@ EMULATES = "CUBLAS_EMULATE_DOUBLE_PRECISION"
 
 def _load() -> ctypes.CDLL:
     """The library, which CuPy has found and loaded before."""
-    from cupy.cuda import cublas  # noqa: F401
+    from cupy.cuda import cublas, runtime  # noqa: F401
 
-    for version in (13, 12):
-        try:
-            return ctypes.CDLL(f"libcublas.so.{version}")
-        except OSError:
-            continue
-    raise OSError(
-        "libcublas.so.13 or libcublas.so.12 must be installed: pip install 'cupy-cuda13x[ctk]'"
-    )
+    version = runtime.runtimeGetVersion() // 1000
+    try:
+        return ctypes.CDLL(f"libcublas.so.{version}")
+    except OSError as error:
+        raise OSError(
+            f"libcublas.so.{version} must be installed ({error}): pip install"
+            f" 'cupy-cuda{version}x[ctk]'"
+        ) from None
 
 
 class Cublas:
@@ -46,6 +46,10 @@ class Cublas:
         self._compute = {**COMPUTE, "float64": PEDANTIC_64F} if emulated else COMPUTE
         self._workspace = cupy.cuda.alloc(WORKSPACE_BYTES)
         self._call("cublasCreate_v2", ctypes.byref(self._handle))
+        self.set_stream(stream)
+
+    def set_stream(self, stream: Any) -> None:
+        """Work on this stream from now on; its work space has to be given anew."""
         self._call("cublasSetStream_v2", self._handle, ctypes.c_void_p(stream.ptr))
         self._call(
             "cublasSetWorkspace_v2", self._handle, ctypes.c_void_p(self._workspace.ptr),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -32,6 +33,12 @@ from batchsvm.engines.targets import make_targets
 from batchsvm.methods import Gram, Method
 
 
+class Home:
+    """What the views of the same rows share: whether the data set itself, not a view, is open."""
+
+    is_open = True
+
+
 class GpuDataset(DeviceProducts):
     """A `Dataset`: see `engines/protocol.py`.
 
@@ -42,6 +49,7 @@ class GpuDataset(DeviceProducts):
     sliceable = False
     keeps_all_alphas = False
     duals_outlive = False
+    _is_view = False
 
     def __init__(
         self,
@@ -56,7 +64,7 @@ class GpuDataset(DeviceProducts):
         rows.deterministic = deterministic or rows.is_dense
         self.n, self.d, self.nonzeros = rows.n, rows.d, rows.nonzeros
         self.jobs, self.memo = 1, {}
-        self.home = object()  # what the views of these rows share
+        self.home = Home()
         with device:
             self.norms2 = rows.norms2()
             self._refuse_infinite()
@@ -164,17 +172,12 @@ class GpuDataset(DeviceProducts):
         return self._upload_dual(problem, self.host_dual(problem, alpha, project))
 
     def _upload_dual(self, problem: Problem, alpha: np.ndarray) -> DeviceDual:
-        found = np.empty(alpha.shape, order="F")
-        for k in range(problem.k):
-            weights = targets_of(problem, k).weights(0, self.n)
-            weights = np.ones(self.n) if weights is None else weights
-            found[:, k] = relative(problem.loss, alpha[:, k], weights)
         with self.device as device:
             cut = natural_cut(device, self.n)
             placed = placed_alpha(
-                device, cut, problem.k, lambda k: device.upload(found[:, k]), "float64"
+                device, cut, problem.k, lambda k: device.upload(alpha[:, k]), "float64"
             )
-            return DeviceDual(self, problem, cut, placed)
+            return DeviceDual(self, problem, cut, placed, is_absolute=True)
 
     def joined_dual(self, duals: Sequence[Dual]) -> DeviceDual:
         self.require_open()
@@ -187,7 +190,7 @@ class GpuDataset(DeviceProducts):
         with self.device as device:
             cut, count = points[0].cut, len(points)
             alpha = placed_alpha(device, cut, count, lambda k: points[k].column(0), "float64")
-            return DeviceDual(self, points[0].problem, cut, alpha)
+            return DeviceDual(self, _joined([point.problem for point in points]), cut, alpha)
 
     def balanced(self, problem: Problem, dual: Dual) -> DeviceDual:
         return self._upload_dual(problem, self.host_balanced(problem, dual))
@@ -211,8 +214,8 @@ class GpuDataset(DeviceProducts):
             return device.to_host(found).T
 
     def scores(self, W: np.ndarray) -> np.ndarray:
-        with self._at_work() as device:
-            return device.to_host(passes.scores(self, W)).T
+        with self._at_work():
+            return passes.scores(self, W)
 
     def _own(self, problem: Problem, dual: Dual) -> DeviceDual:
         return dual if isinstance(dual, DeviceDual) else self.dual(problem, dual.fetch())
@@ -271,7 +274,8 @@ class GpuDataset(DeviceProducts):
         """The Hessian of the mean loss of problem k times the columns of V, (p, columns)."""
         one = problem.only(k)
         [(responses, weights)] = self._responses(one, W[:, [k]])
-        curvature = self.device.upload(weights * one.loss.second_derivative(responses))
+        with self.device as device:
+            curvature = device.upload(weights * one.loss.second_derivative(responses))
         bias = None if one.bias is None else float(one.bias[0])
         total = self.facts(one).total_weight[0]
         return self._weighted_gram(V, curvature, bias) / total
@@ -287,6 +291,7 @@ class GpuDataset(DeviceProducts):
         self.require_open()
         view = object.__new__(GpuDataset)
         view.__dict__.update(self.__dict__)
+        view._is_view = True
         return view
 
     def close(self) -> None:
@@ -294,6 +299,8 @@ class GpuDataset(DeviceProducts):
         if not self.is_open:
             return
         super().close()
+        if not self._is_view:
+            self.home.is_open = False
         self.memo = {}
         for name in ("lengths", "column_peaks"):
             self.__dict__.pop(name, None)
@@ -318,3 +325,21 @@ def _chosen(X: Any, device: int | None) -> int | None:
             f"device must be {number}, where X is, or None, not {device}: copy X there first"
         )
     return device if number is None else number
+
+
+def _joined(problems: Sequence[Problem]) -> Problem:
+    """Problems over the same targets, or over columns of them, as one."""
+    first = problems[0]
+    if all(problem.targets is first.targets for problem in problems):
+        targets = first.targets
+    else:
+        columns = [int(targets_of(problem, 0).column) for problem in problems]
+        targets = replace(targets_of(first, 0), k=len(columns), chosen=tuple(columns))
+    bias = None
+    if first.bias is not None:
+        bias = np.concatenate([problem.bias for problem in problems if problem.bias is not None])
+    lam, offset = (
+        np.concatenate([getattr(problem, name) for problem in problems])
+        for name in ("lam", "offset")
+    )
+    return replace(first, targets=targets, lam=lam, bias=bias, offset=offset)

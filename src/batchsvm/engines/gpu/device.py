@@ -109,13 +109,9 @@ class CudaDevice:
     @property
     def memory(self) -> DeviceMemory:
         """What is free, with what CuPy has set aside and does not use."""
-        free, total = self._device.mem_info
-        return DeviceMemory(free + self.xp.get_default_memory_pool().free_bytes(), total)
-
-    def release(self) -> None:
-        """Give back what CuPy has set aside and nothing uses."""
-        with self:
-            self.xp.get_default_memory_pool().free_all_blocks()
+        with self._device:
+            free, total = self._device.mem_info
+            return DeviceMemory(free + self.xp.get_default_memory_pool().free_bytes(), total)
 
     def upload(self, array: Any, dtype: Any = None) -> Any:
         """An array of this host, or of this device, on this device."""
@@ -163,24 +159,42 @@ class CudaDevice:
 
     def repeated(self, work: Callable[[], None]) -> Callable[[int], None]:
         """A function that does `work`, which allocates nothing, a number of times."""
-        return _Replay(work, self._stream)
+        return _Replay(work, self)
+
+    def captured(self, work: Callable[[], None]) -> Any:
+        """The work as a CUDA graph.  It is captured on a stream of its own: the working stream
+        waits for the default stream, which nobody may use while it is captured."""
+        capture = self.xp.cuda.Stream(non_blocking=True)
+        self._cublas.set_stream(capture)
+        try:
+            with capture:
+                capture.begin_capture()
+                try:
+                    work()
+                finally:
+                    graph = capture.end_capture()
+        finally:
+            self._cublas.set_stream(self._stream)
+        return graph
+
+    def launch(self, graph: Any) -> None:
+        graph.launch(self._stream)
 
 
 class _Replay:
     """Work captured as a CUDA graph; the first time it runs as it is, which loads its kernels."""
 
-    def __init__(self, work: Callable[[], None], stream: Any) -> None:
-        self._work, self._stream, self._has_run = work, stream, False
+    def __init__(self, work: Callable[[], None], device: CudaDevice) -> None:
+        self._work, self._device, self._has_run = work, device, False
         self._graphs: dict[int, Any] = {}
 
     def _graph(self, rounds: int) -> Any:
+        def several() -> None:
+            for _ in range(rounds):
+                self._work()
+
         if rounds not in self._graphs:
-            self._stream.begin_capture()
-            try:
-                for _ in range(rounds):
-                    self._work()
-            finally:
-                self._graphs[rounds] = self._stream.end_capture()
+            self._graphs[rounds] = self._device.captured(several)
         return self._graphs[rounds]
 
     def __call__(self, count: int) -> None:
@@ -189,5 +203,5 @@ class _Replay:
             self._has_run, count = True, count - 1
         while count:
             rounds = ROUNDS_PER_GRAPH if count >= ROUNDS_PER_GRAPH else 1
-            self._graph(rounds).launch(self._stream)
+            self._device.launch(self._graph(rounds))
             count -= rounds

@@ -2,7 +2,8 @@
 
 alpha lies batch by batch, then problem by problem, so that the warp of one problem reads a batch
 in one go: alpha[batch, k, place], relative to the weights.  Row cut[batch, place] has that place;
--1 is no row.  What counts is the value put into the box in float64, times the weight.
+-1 is no row.  What counts is the value put into the box in float64, times the weight.  A point
+that was given is kept as it is instead, since alpha / c times c may differ from it in the last bit.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batchsvm.core.dual import HostDual
-from batchsvm.core.problem import Problem
+from batchsvm.core.problem import Problem, relative
 
 if TYPE_CHECKING:
     from batchsvm.engines.gpu.dataset import GpuDataset
@@ -32,6 +33,7 @@ class DeviceDual:
     alpha: Any  # (batches, K, B) of float32 or float64
     whole: DeviceDual | None = None  # what this is column `place` of
     place: int = 0
+    is_absolute: bool = False  # alpha itself, as it was given, and not alpha / c
 
     @property
     def B(self) -> int:
@@ -50,7 +52,7 @@ class DeviceDual:
 
     def fetch(self) -> np.ndarray:
         """alpha on this host, (n, K), each column contiguous."""
-        if not (self.data.is_open or self.data.duals_outlive):
+        if not (self.data.home.is_open or self.data.duals_outlive):
             raise ValueError(
                 "alpha is gone with its data set, which is closed: read Solution.alpha before, or"
                 " keep the data set open (batchsvm.place)"
@@ -59,19 +61,31 @@ class DeviceDual:
         out = np.empty((n, self.k), order="F")
         with self.data.device as device:
             for k in range(self.k):
-                inside = device.xp.clip(self.column(k), loss.lower, loss.upper)
-                out[:, k] = device.to_host(inside)
-                weights = self.problem.only(k).targets.weights(0, n)  # type: ignore[attr-defined]
-                if weights is not None:
+                found, weights = self._stored(k), self._weights(k)
+                if not self.is_absolute:
+                    found = device.xp.clip(found, loss.lower, loss.upper)
+                out[:, k] = device.to_host(found)
+                if weights is not None and not self.is_absolute:
                     out[:, k] *= weights
         return out
+
+    def _weights(self, k: int) -> np.ndarray | None:
+        targets: Any = self.problem.only(k).targets
+        return targets.weights(0, self.data.n)
 
     def __reduce__(self) -> Any:
         """Pickled, it is a dual point of the host."""
         return HostDual, (self.fetch(),)
 
     def column(self, k: int) -> Any:
-        """alpha / c of problem k as it is stored, in the order of the rows, (n,), float64."""
+        """alpha / c of problem k in the order of the rows, (n,), float64."""
+        found, weights = self._stored(k), self._weights(k)
+        if not self.is_absolute or weights is None:
+            return found
+        inside = relative(self.problem.loss, self.data.device.to_host(found), weights)
+        return self.data.device.upload(inside)
+
+    def _stored(self, k: int) -> Any:
         xp = self.data.device.xp
         cut = self.cut.ravel()
         places = xp.flatnonzero(cut >= 0)

@@ -108,7 +108,8 @@ def run_round(device: CudaDevice, rows: Any, state: GramState) -> None:
 class GramTrainer:
     """A `Trainer` of K problems: see `engines/protocol.py`."""
 
-    # A launch that Ctrl-C leaves undone changes neither w nor alpha.
+    # Ctrl-C may come in the middle of the first round, before w has followed alpha; certificates
+    # are of whatever w and alpha are there.
     survives_exceptions = True
 
     def __init__(self, data: GpuDataset, problem: Problem, facts: Facts) -> None:
@@ -322,8 +323,18 @@ class GramTrainer:
         gap = float(np.median(own.gaps(self.problem.lam[self.active])))
         level = PRECISIONS.index(self.state.precision)
         if self._automatic and gap > STALLED * self._gap_before and level + 1 < len(PRECISIONS):
-            self._raise_precision(PRECISIONS[level + 1])
+            if self._fits(PRECISIONS[level + 1]):
+                self._raise_precision(PRECISIONS[level + 1])
+            else:
+                self._automatic = False
         self._gap_before = gap
+
+    def _fits(self, precision: str) -> bool:
+        """Whether there is room for all arrays of the state in this precision beside the old."""
+        state = self.state
+        large = (state.alpha, self._best_alpha, state.gram, state.rows, state.products)
+        needed = 2 * sum(array.nbytes for array in large if array is not None)
+        return precision != "float64" or needed <= self.device.memory.free
 
     def _raise_precision(self, precision: str) -> None:
         state = self.state

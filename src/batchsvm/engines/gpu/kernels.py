@@ -99,6 +99,11 @@ class CudaKernels:
             self._functions[key] = module.get_function(name)
         return self._functions[key]
 
+    def _shared_bytes(self) -> int:
+        """What a block of threads may share on this device, if it asks for it."""
+        attributes = self._cupy.cuda.Device().attributes
+        return int(attributes["MaxSharedMemoryPerBlockOptin"])
+
     # Rows (rows.cu).
 
     def gather(self, rows: DenseRows, cut: Any, out: Any, state: GramState | None = None) -> None:
@@ -141,7 +146,7 @@ class CudaKernels:
         """The steps of the batches of a round."""
         s = state
         needed = s.B * s.B * np.dtype(s.real).itemsize
-        is_shared = needed <= MAX_SHARED_BYTES
+        is_shared = needed <= min(MAX_SHARED_BYTES, self._shared_bytes())
         kernel = self.function("gram.cu", "solve", s.real, s.loss, B=s.B, SHARED=int(is_shared))
         if is_shared and kernel.max_dynamic_shared_size_bytes < needed:
             kernel.max_dynamic_shared_size_bytes = needed
@@ -222,7 +227,15 @@ class CudaKernels:
 
     def _sums_kernel(self, name: str, at: PointPass) -> Any:
         alpha = CTYPES[str(at.dual.alpha.dtype)]
-        return self.function("sums.cu", name, "float64", at.loss, ALPHA=alpha, CHUNK=CHUNK_ROWS)
+        return self.function(
+            "sums.cu",
+            name,
+            "float64",
+            at.loss,
+            ALPHA=alpha,
+            CHUNK=CHUNK_ROWS,
+            ABSOLUTE=int(at.dual.is_absolute),
+        )
 
 
 def _round_of(state: GramState | None) -> tuple[Any, Any]:

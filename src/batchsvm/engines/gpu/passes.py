@@ -13,6 +13,7 @@ from batchsvm.core.problem import Facts, Problem
 from batchsvm.core.rounding import response_error
 from batchsvm.core.vectors import column_norms
 from batchsvm.engines.gpu.dual import DeviceDual
+from batchsvm.engines.gpu.kernels import CHUNK_ROWS, THREADS
 from batchsvm.losses import Loss
 
 if TYPE_CHECKING:
@@ -39,11 +40,15 @@ class PointPass:
     relative_error: float
 
 
+def _block_places(data: GpuDataset, dual: DeviceDual) -> int:
+    width = max(data.d if data.rows.is_dense else 1, dual.k, 1)
+    return max(1, SPACE_BYTES // (8 * width))
+
+
 def blocks_of(data: GpuDataset, dual: DeviceDual) -> Iterator[tuple[int, Any]]:
     """The positions of a dual point in blocks of bounded size: where each begins, and its cut.
     Sparse rows need no work space, and a block may begin within a batch."""
-    width = max(data.d if data.rows.is_dense else 1, dual.k, 1)
-    count, places = max(1, SPACE_BYTES // (8 * width)), dual.cut.reshape(-1)
+    count, places = _block_places(data, dual), dual.cut.reshape(-1)
     for begin in range(0, places.size, count):
         yield begin, places[begin : begin + count]
 
@@ -105,7 +110,15 @@ def sums(
         data.rows.products(cut, weights, products)
         found = device.kernels.point_sums(at, products, begin)
         total = found if total is None else total + found
-    return Sums(device.to_host(total), norms, facts)
+    return Sums(device.to_host(total), norms, facts._replace(depth=_depth(data, dual)))
+
+
+def _depth(data: GpuDataset, dual: DeviceDual) -> float:
+    """The additions that a term goes through: in a thread, over the threads of a block, over the
+    chunks of a block of positions, and over these blocks."""
+    places = dual.cut.size
+    block = min(_block_places(data, dual), places)
+    return CHUNK_ROWS / THREADS + 16 + -(-block // CHUNK_ROWS) + -(-places // block)
 
 
 def combination(data: GpuDataset, problem: Problem, dual: DeviceDual, facts: Facts) -> Any:
@@ -124,13 +137,13 @@ def combination(data: GpuDataset, problem: Problem, dual: DeviceDual, facts: Fac
     return device.xp.concatenate([V, (at.bias * totals)[:, None]], axis=1)
 
 
-def scores(data: GpuDataset, W: np.ndarray) -> Any:
-    """X W, (K, n), on the device."""
+def scores(data: GpuDataset, W: np.ndarray) -> np.ndarray:
+    """X W on the host, (n, K), each column contiguous."""
     device = data.device
     weights = device.upload(np.ascontiguousarray(W.T, dtype=np.float64))
-    out = device.xp.empty((weights.shape[0], data.n))
-    for start, cut in data.row_blocks(weights.shape[0]):
-        part = device.xp.empty((weights.shape[0], cut.size))
+    out = np.empty((data.n, len(weights)), order="F")
+    for start, cut in data.row_blocks(len(weights)):
+        part = device.xp.empty((len(weights), cut.size))
         data.rows.products(cut, weights, part)
-        out[:, start : start + cut.size] = part
+        out[start : start + cut.size] = device.to_host(part).T
     return out

@@ -12,8 +12,6 @@ from batchsvm.engines.gpu import passes
 from batchsvm.engines.gpu.device import CudaDevice
 from batchsvm.engines.gpu.rows import DeviceRows
 
-BLOCK_ROWS = 65536  # of passes that need work space per row
-
 
 class DeviceProducts(BaseDataset):
     """The part of `GpuDataset` that needs no problem."""
@@ -30,7 +28,7 @@ class DeviceProducts(BaseDataset):
     def row_blocks(self, columns: int = 1) -> Iterator[tuple[int, Any]]:
         """The rows in their own order, in blocks: where each begins, and its cut."""
         wide = max(self.d if self.rows.is_dense else 1, columns, 1)
-        size = max(1, min(BLOCK_ROWS, passes.SPACE_BYTES // (8 * wide)))
+        size = max(1, passes.SPACE_BYTES // (8 * wide))
         for start in range(0, self.n, size):
             stop = min(start + size, self.n)
             yield start, self.device.xp.arange(start, stop, dtype=np.int32)

@@ -17,14 +17,16 @@ from batchsvm.engines.gpu.sparse_read import csr_on_device, upload_csr
 
 BLOCK_BYTES = 2**28  # uploaded at a time
 SHOWN_BYTES = 2**32  # from here on, a progress bar
+MAX_ROWS = 2**31 - 1  # row numbers have 32 bits
 KINDS = ("float16", "bfloat16", "float32", "float64")
 
 
 def read_rows(X: Any, device: CudaDevice) -> DeviceRows:
     """The rows of X; a copy is made of what is on the host, or not of a kind that kernels read."""
-    if is_device_array(X):
-        return _read_device(X, device)
-    return _upload(X, device)
+    rows = _read_device(X, device) if is_device_array(X) else _upload(X, device)
+    if rows.n > MAX_ROWS:
+        raise ValueError(f"X must have at most {MAX_ROWS} rows on the gpu engine, not {rows.n}")
+    return rows
 
 
 def _read_device(X: Any, device: CudaDevice) -> DeviceRows:
@@ -45,6 +47,7 @@ def _read_device(X: Any, device: CudaDevice) -> DeviceRows:
 def _as_cupy(X: Any, device: CudaDevice) -> tuple[Any, str]:
     """The array as the device's own library sees it, without a copy, and its kind of numbers."""
     kind = dtype_name(X)
+    X = X.detach() if hasattr(X, "detach") else X  # torch gives away nothing that has a gradient
     if kind == "bfloat16":  # seen as integers, since CuPy has no such type
         bits: Any = np.int16
         if type(X).__module__.startswith("torch"):
@@ -52,7 +55,9 @@ def _as_cupy(X: Any, device: CudaDevice) -> tuple[Any, str]:
 
             bits = torch.int16
         return device.upload(device.xp.from_dlpack(X.view(bits))), kind
-    values = X if isinstance(X, device.xp.ndarray) else device.xp.from_dlpack(X)
+    values = X
+    if not isinstance(X, device.xp.ndarray):
+        values = device.xp.from_dlpack(X) if hasattr(X, "__dlpack__") else device.xp.asarray(X)
     if kind not in KINDS:
         if values.dtype.kind not in "biuf":
             raise ValueError(f"X must hold real numbers, not {kind}")

@@ -76,10 +76,6 @@ class DenseRows:
         self.device.kernels.gather(self, cut, found)
         return found
 
-    def release(self) -> None:
-        """Give the work space back."""
-        self._space = None
-
     def products(self, cut: Any, W: Any, out: Any) -> None:
         if len(W) <= FEW_PROBLEMS:
             self.device.kernels.row_products(self, cut, W, out)

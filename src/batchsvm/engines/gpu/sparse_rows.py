@@ -76,10 +76,6 @@ class CsrRows:
             self._columns = CsrRows(self.device, values, numbers, starts, self.n, end)
         return self._columns
 
-    def release(self) -> None:
-        """Give the transposed copy back."""
-        self._columns = None
-
     def take(self, rows: Any) -> CsrRows:
         device, xp = self.device, self.device.xp
         rows = rows.astype(np.int64)

@@ -62,6 +62,12 @@ def refuse_schedule(schedule: Schedule, k: int, is_dense: bool) -> None:
             'sampling must be "permutation" on the gpu engine, where batches keep their rows, not'
             f' "{method.sampling}"'
         )
+    if isinstance(method, Gram) and method.step != "general":
+        raise ValueError(
+            f'step must be "general" for "gram" on the gpu engine, not "{method.step}"'
+        )
+    if isinstance(method, Aggressive) and method.rounds != 1:
+        raise ValueError(f"rounds must be 1 on the gpu engine, not {method.rounds}")
     if schedule.averaging is not None:
         raise ValueError(
             f"averaging must be None on the gpu engine, which keeps no averages, not"

@@ -6,7 +6,7 @@ __device__ inline V warp_sum(V value) {
     return value;
 }
 
-// The sum over a block of up to 1024 threads; thread 0 has it.
+// The sum over a block of up to 1024 threads; each of them has it.
 template <typename V>
 __device__ inline V block_sum(V value) {
     __shared__ V parts[32];

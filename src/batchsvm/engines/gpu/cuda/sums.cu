@@ -2,14 +2,24 @@
 //
 // A dual point lies batch by batch, then problem by problem: alpha[batch][k][place], relative to
 // the weights and put into the box here.  Row `cut[position]` is at `position`; a block of
-// positions begins `shift` places after the beginning of a batch.
+// positions begins `shift` places after the beginning of a batch.  With ABSOLUTE it is alpha itself.
 
-__device__ inline T relative_alpha(
+struct Dual {
+    T relative, own;  // alpha / c, and alpha
+};
+
+__device__ inline Dual dual_of(
     const ALPHA *__restrict__ alpha, int first_batch, int place, int k, int K, int batch_rows,
-    T lower, T upper) {
+    T weight, T lower, T upper) {
     int batch = place / batch_rows;  // of 32 bits: a division of 64 takes as long as all the rest
     long long start = ((long long)(first_batch + batch) * K + k) * batch_rows;
-    return min(max(T(alpha[start + (place - batch * batch_rows)]), lower), upper);
+    Dual found = {T(0), T(0)};
+    if (weight > 0) {
+        T stored = T(alpha[start + (place - batch * batch_rows)]);
+        found.relative = min(max(ABSOLUTE ? stored / weight : stored, lower), upper);
+        found.own = ABSOLUTE ? stored : found.relative * weight;
+    }
+    return found;
 }
 
 // One block per problem and 2048 positions; out[line][chunk][k], lines as in core/certificate.py.
@@ -30,18 +40,16 @@ extern "C" __global__ void point_sums(
         Example e = example_of(TARGETS_PASSED, row, k);
         T length = lengths[row];
         if (bias) length = sqrt(length * length + bias_k * bias_k);
-        T relative = 0;
-        if (e.weight > 0)
-            relative =
-                relative_alpha(alpha, first_batch, shift + p, k, K, batch_rows, lower, upper);
-        T own = relative * e.weight, size = abs(own);
+        Dual dual =
+            dual_of(alpha, first_batch, shift + p, k, K, batch_rows, e.weight, lower, upper);
+        T own = dual.own, size = abs(own);
         T a = e.sign * (products[(long long)k * count + p] + bias_part) - e.offset;
         // A convex function over [a - err, a + err] exceeds its value at a by at most err times
         // its steepest slope, which it has at an end.
         T err = per_length[k] * length + relative_error * (abs(a) + abs(e.offset)) + constant[k];
         T slope = max(abs(loss_subgradient(a - err, parameter)),
                       abs(loss_subgradient(a + err, parameter)));
-        T linear = own * e.offset, conjugate = e.weight * loss_conjugate(relative, parameter);
+        T linear = own * e.offset, conjugate = e.weight * loss_conjugate(dual.relative, parameter);
         sums[0] += e.weight * loss_value(a, parameter);
         sums[1] += linear - conjugate;
         sums[2] += e.weight * err * slope;
@@ -68,9 +76,8 @@ extern "C" __global__ void coefficients(
     T value = 0;
     if (row >= 0) {
         Example e = example_of(TARGETS_PASSED, row, k);
-        if (e.weight > 0)
-            value = e.weight * e.sign *
-                    relative_alpha(alpha, first_batch, shift + p, k, K, batch_rows, lower, upper);
+        value = e.sign * dual_of(alpha, first_batch, shift + p, k, K, batch_rows, e.weight, lower,
+                                 upper).own;
     }
     out[(long long)k * count + p] = value;
 }
