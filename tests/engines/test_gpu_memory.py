@@ -52,7 +52,7 @@ def test_gram_matrices_computed_in_each_round_give_the_same_run(monkeypatch):
     for free in (2**33, None):
         with place_simulated(X) as data:
             if free is None:
-                work = DeviceWork(90, 5, data.nonzeros, 6, data.device_size)
+                work = DeviceWork(90, 5, data.nonzeros, 6, data.device_size, "float64")
                 total = memory_of(work, 32, 2, keeps_gram=False).total
                 data.device.memory = data.device.memory._replace(free=int(total / 0.9) + 100)
             problem = make_problem(data.targets(LABELS, None, None, 6), LOSSES["hinge"](), 0.05)
