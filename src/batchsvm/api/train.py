@@ -24,7 +24,7 @@ from batchsvm.core.reading import (
 )
 from batchsvm.core.solution import Solution, Solutions
 from batchsvm.core.training import Start, train
-from batchsvm.engines import Dataset, place_on, placed
+from batchsvm.engines import Dataset, is_placed, place_on, placed
 from batchsvm.losses import Loss
 from batchsvm.methods import Method, Pegasos
 
@@ -78,6 +78,8 @@ def place(
     True
     """
     checks.choice("deterministic", deterministic, (False, True))
+    if is_placed(X):
+        raise ValueError("X must be data that are not placed yet; these are: use them as they are")
     return place_on(
         engine,
         X,

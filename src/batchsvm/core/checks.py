@@ -225,7 +225,7 @@ def read_device(device: Any) -> int | None:
     if device is None:
         return None
     words = "the number of a CUDA device, from 0 on, or None"
-    return whole("device", device, 0, 1023, words)
+    return whole("device", device, 0, 2**31, words)
 
 
 def read_jobs(n_jobs: int | None) -> int:

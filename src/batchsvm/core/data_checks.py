@@ -166,9 +166,13 @@ def read_targets(
 def _two_numbers_on_device(y: Any) -> tuple[np.ndarray, np.ndarray] | None:
     """Labels of a device that are two numbers: compared there, one byte per row comes here.  None
     for all else, which is read on the host."""
+    if not hasattr(y, "min") or "complex" in dtype_name(y):
+        return None
     low, high = y.min(), y.max()
     upper = y == high
     ends = np.array([float(low), float(high)])
+    if np.abs(ends).max() > 2.0**53:  # labels that float64 does not tell apart
+        return None
     if ends[0] == ends[1] or not np.isfinite(ends).all() or not bool((upper | (y == low)).all()):
         return None
     signs = 2 * to_host(upper).view(np.int8) - 1

@@ -67,9 +67,13 @@ def lay_out_on_device(work: DeviceWork, method: Method | None, batch_size: int |
             f'method must be one of {names} for {kind} rows on the gpu engine, not "{method.name}"'
         )
     if not isinstance(method, Gram):
-        size = batch_size or _sparse_rows(work.n)
+        size = batch_size
+        if size is None and isinstance(method, Aggressive):  # the others do not adapt: by sigma^2
+            size = _sparse_rows(work.n)
         why = "as asked for" if batch_size else "enough rows to fill the device, and many batches"
-        return Layout(method, size, 1, f"{why}, on {work.device.name}{_small_words(work)}")
+        why = why if size else ""
+        where = f"on {work.device.name}{_small_words(work)}"
+        return Layout(method, size, 1, f"{why}, {where}" if why else where)
     if batch_size is not None and batch_size > MAX_BATCH_ROWS:
         raise ValueError(
             f'batch_size must be at most {MAX_BATCH_ROWS} for method "gram" on the gpu engine,'
@@ -114,7 +118,8 @@ def memory_of(work: DeviceWork, size: int, batches: int, keeps_gram: bool) -> Me
     rows, K = -(-work.n // size) * padded, work.problems
     gram = padded * padded * (-(-work.n // size) if keeps_gram else batches)
     space = batches * padded * (work.columns + 3 * K) + 3 * K * work.columns
-    return Memory(2 * item * rows * K, item * gram, item * space + PASS_BYTES)
+    passes = min(PASS_BYTES, 3 * 8 * rows * (work.columns + K))
+    return Memory(2 * item * rows * K, item * gram, item * space + passes)
 
 
 def problems_that_fit(work: DeviceWork) -> int:

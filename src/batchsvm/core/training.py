@@ -54,6 +54,7 @@ def train(
     if not checks.is_word(options.batch_size, "auto"):
         words = f"'auto' or an integer from 1 to n = {data.n}"
         checks.whole("batch_size", options.batch_size, 1, data.n, words)
+    _refuse_precision(data, options.precision)
     trainer = data.trainer(problem)
     data_checks.refuse_infinite_loss(float(trainer.facts.losses_at_zero.max()))
     dual = _starting_point(data, problem, trainer.facts, start.alpha)
@@ -168,6 +169,14 @@ def _lay_out_as_asked(
         asked = None if options.batch_size == "auto" else int(options.batch_size)
         return device_layout(data, problem, size, options.method, asked, options.precision)
     return lay_out_as_asked(workload_of(data, problem), options.method, options.batch_size)
+
+
+def _refuse_precision(data: Dataset, precision: str) -> None:
+    if precision != "auto" and data.device_size is None:
+        raise ValueError(
+            f'precision must be "auto" for engine="{data.engine}", whose steps are in float64, not'
+            f' "{precision}"'
+        )
 
 
 def device_layout(

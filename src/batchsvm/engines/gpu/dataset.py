@@ -294,6 +294,12 @@ class GpuDataset(DeviceProducts):
         view._is_view = True
         return view
 
+    def __getattr__(self, name: str) -> Any:
+        """What `close` has given back is asked for by a fit that is still under way."""
+        if name in ("rows", "norms2"):
+            self.require_open()
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
     def close(self) -> None:
         """Give back the memory of the rows; the views of `share` go on with them."""
         if not self.is_open:

@@ -54,8 +54,8 @@ class DeviceDual:
         """alpha on this host, (n, K), each column contiguous."""
         if not (self.data.home.is_open or self.data.duals_outlive):
             raise ValueError(
-                "alpha is gone with its data set, which is closed: read Solution.alpha before, or"
-                " keep the data set open (batchsvm.place)"
+                "alpha is gone with its data set, which is closed: read Solution.alpha (of an"
+                " estimator, dual_coef_) before, or keep the data set open (batchsvm.place)"
             )
         loss, n = self.problem.loss, self.data.n
         out = np.empty((n, self.k), order="F")

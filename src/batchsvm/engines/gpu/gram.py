@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 SHARE_FOR_A_PASS = 0.8
 REFRESH_EPOCHS = 6  # after so many, w is computed anew from alpha: float32 steps drift
 ROUNDS_PER_LOOK = 512  # then the stop flag is looked at
+FLOAT32_LIMIT = 1e15  # products of two such numbers are far from overflow and underflow
 STALLED = 0.7  # of the gap left since the last full pass: then products are made more exact
 
 
@@ -130,6 +131,8 @@ class GramTrainer:
         self._keeps_gram = schedule.keeps_gram
         self._automatic = schedule.precision == "auto"
         precision = "tf32" if self._automatic else schedule.precision
+        if self._automatic and not fits_float32(data, self.problem, self.facts):
+            precision = "float64"
         with self.device as device:
             self.batches: Batches = batches_of(data, schedule.batch_size, schedule.seed)
             self._rng = self.batches.rng()
@@ -394,6 +397,20 @@ class GramTrainer:
 
     def restart_average(self) -> None:
         """There is none."""
+
+
+def fits_float32(data: GpuDataset, problem: Problem, facts: Facts) -> bool:
+    """Whether norms, weights, offsets and step lengths are far from where float32 ends."""
+    offsets = np.zeros(1)
+    if problem.has_offset or problem.loss.task == "regression":
+        offsets = np.maximum(*np.abs(data.offset_range(problem)))
+    sizes = [
+        facts.largest_norm2, facts.largest_weight, facts.largest_norm2 * facts.largest_weight,
+        1.0 / (problem.lam * facts.total_weight), offsets, problem.offset,
+    ]  # fmt: skip
+    largest = max(float(np.abs(size).max()) for size in sizes)
+    smallest = min(float(facts.largest_norm2.min()) or 1.0, float(facts.largest_weight.min()))
+    return largest < FLOAT32_LIMIT and smallest > 1 / FLOAT32_LIMIT
 
 
 def _of_some(facts: Facts, which: np.ndarray) -> Facts:

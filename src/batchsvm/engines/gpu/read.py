@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from batchsvm.core.arrays import dtype_name, is_device_array
-from batchsvm.core.data_checks import as_matrix, tell_conversion
+from batchsvm.core.data_checks import as_matrix, refuse_masked, tell_conversion
 from batchsvm.engines.gpu.device import CudaDevice
 from batchsvm.engines.gpu.rows import DenseRows, DeviceRows
 from batchsvm.engines.gpu.sparse_read import csr_on_device, upload_csr
@@ -68,7 +68,9 @@ def _as_cupy(X: Any, device: CudaDevice) -> tuple[Any, str]:
 
 def _upload(X: Any, device: CudaDevice) -> DeviceRows:
     kind = str(getattr(X, "dtype", ""))
-    if kind in ("float16", "bfloat16") and getattr(X, "ndim", 0) == 2 and 0 not in X.shape:
+    refuse_masked("X", X)
+    halves = isinstance(X, np.ndarray) and kind in ("float16", "bfloat16")
+    if halves and X.ndim == 2 and 0 not in X.shape:
         values = X.view(np.int16) if kind == "bfloat16" else X
     else:
         values = as_matrix(X)

@@ -36,6 +36,7 @@ from batchsvm.engines.gpu.batches import Batches, batches_of
 from batchsvm.engines.gpu.device import CudaDevice
 from batchsvm.engines.gpu.dual import DeviceDual, placed_alpha
 from batchsvm.engines.gpu.fixed_point import column_scales, longest_step
+from batchsvm.engines.gpu.gram import fits_float32
 from batchsvm.engines.gpu.kernels import parameter_of
 from batchsvm.engines.gpu.rows import DenseRows
 from batchsvm.engines.gpu.sparse_kernels import PLACES, SUMS, Control, Setting
@@ -103,6 +104,8 @@ class BatchTrainer:
         self._fetched: tuple[Any, Any] = (None, None)  # a w on this host, and on the device
         self._automatic = schedule.precision == "auto" and not self._is_primal
         real = "float64" if schedule.precision == "float64" else "float32"
+        if schedule.precision == "auto" and not fits_float32(data, self.problem, self.facts):
+            real = "float64"
         with self.device as device:
             self.batches: Batches = batches_of(data, schedule.batch_size, schedule.seed, multiple=1)
             self._rng = self.batches.rng()
