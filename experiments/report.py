@@ -82,8 +82,9 @@ An iteration looks at one batch. Counted are iterations until the primal objecti
 {ACCURACY:g} of its optimum, which is certified to 1e-8. Batches are drawn as in the paper (uniform
 subsets); SDCA takes the general step (β‖x_i‖²) with σ² of the rows scaled to unit norm. *gram* is
 the joint update over a batch, which Section 4.2 names and sets aside. It visits each row once in
-an epoch: rows are cut into batches once, or anew in each epoch where they make {FEW_BATCHES} batches
-or fewer. With b = 1 it is serial SDCA in that order, and differs from the others by that alone.
+an epoch: rows are cut into batches once, or anew in each epoch where they make {FEW_BATCHES}
+batches or fewer. With b = 1 it is serial SDCA in that order, and differs from the other dual
+methods by that alone.
 """
 
 
