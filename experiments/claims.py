@@ -176,12 +176,13 @@ def gram_needs_no_more_epochs(m: Medians, name: str, facts: Facts) -> Evidence:
     if not past:
         return Evidence(None, "naive does not fail where gram was run")
     serial, there = m[name, "naive", 1] / facts.n, [epochs[b] for b in past]
+    behind = [b for b in past if epochs[b] > serial]
     sizes = f"b = {past[0]}" + (f" to {past[-1]}" if len(past) > 1 else "")
-    return Evidence(
-        max(there) <= serial,
+    words = (
         f"at {sizes} gram needs {min(there):.1f} to {max(there):.1f} epochs, serial SDCA"
-        f" {serial:.1f}, and {epochs[1]:.1f} in gram's order of rows (gram at b = 1)",
+        f" {serial:.1f}, and {epochs[1]:.1f} in gram's order of rows (gram at b = 1)"
     )
+    return Evidence(not behind, words + (f"; behind at b = {behind}" if behind else ""))
 
 
 def aggressive_leads_pegasos(m: Medians, name: str, facts: Facts) -> Evidence:

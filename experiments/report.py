@@ -14,6 +14,7 @@ from batchsvm.engines.batch_order import FEW_BATCHES
 from experiments import claims, figures, sets
 from experiments.cells import ACCURACY, FIGURE_1, PAPER, STUCK, sigma2
 from experiments.clock import CLOCKED
+from experiments.machine import fingerprint
 
 LABEL = {"": "last iterate", "decay": "decaying average 0.9/0.1"}
 
@@ -82,7 +83,8 @@ An iteration looks at one batch. Counted are iterations until the primal objecti
 subsets); SDCA takes the general step (β‖x_i‖²) with σ² of the rows scaled to unit norm. *gram* is
 the joint update over a batch, which Section 4.2 names and sets aside. It visits each row once in
 an epoch: rows are cut into batches once, or anew in each epoch where they make {FEW_BATCHES}
-batches or fewer.
+batches or fewer. With b = 1 it is serial SDCA in that order, and differs from the other dual
+methods by that alone.
 """
 
 
@@ -132,7 +134,8 @@ def measured_by(rows: list[dict]) -> str:
         parts.append(f"{len(mine):,} ({named}) by code with the fingerprint {code} on {where}")
     return (
         ". They were not all measured by the same code, and none was measured again because the"
-        f" code had changed: {', and '.join(parts)}"
+        f" code had changed: {', and '.join(parts)}. Each used the σ² of its own code; Table 1 and"
+        f" what the theorems promise are of code with the fingerprint {fingerprint()}"
     )
 
 

@@ -202,7 +202,10 @@ def test_gram_is_judged_at_every_b_past_the_failure_of_naive():
         "at b = 4 to 8 gram needs 4.0 to 4.0 epochs, serial SDCA 5.0, and 4.0 in gram's order of"
         " rows (gram at b = 1)"
     )
-    assert not claims.gram_needs_no_more_epochs({**m, ("set", "gram", 8): 70.0}, "set", facts).holds
+    slower = claims.gram_needs_no_more_epochs({**m, ("set", "gram", 8): 70.0}, "set", facts)
+    assert not slower.holds
+    assert "4.0 to 5.6 epochs" in slower.measured
+    assert slower.measured.endswith("; behind at b = [8]")
 
 
 @pytest.mark.parametrize("method", ["safe", "aggressive"])
