@@ -4,6 +4,8 @@
 # `make test-fast` runs the tests of the core and of the engines, in a minute and a half.
 # `make test-oldest` runs the tests of the estimators with the oldest scikit-learn that is supported,
 # in an environment of its own.
+# `make test-gpu` runs the tests of the gpu engine on a CUDA device, with the Python named by PYTHON, which
+# needs pytest and CuPy, and without an environment of its own; where there is no device, it says so.
 # `make docs` builds the documentation into docs/_build/html, `make test-slow` fuzzes.
 # `make reproduce` runs the paper's experiments (BATCHSVM_DATA names the folder of the data),
 # `make reproduce-quick` a small version that needs no data.
@@ -14,7 +16,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 OLDEST := .venv-oldest
 
-.PHONY: demo test test-fast test-oldest test-slow lint docs bench reproduce reproduce-quick clean
+.PHONY: demo test test-fast test-oldest test-slow test-gpu lint docs bench reproduce reproduce-quick clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
@@ -56,6 +58,13 @@ test-oldest: $(OLDEST)/ready
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -n auto -m slow
+
+# Nothing is installed: a machine with a device may have no network.
+GPU_TESTS ?= tests/gpu tests/engines/conformance.py tests/engines/test_gpu_*.py tests/methods/test_gram.py
+test-gpu:
+	@if $(PYTHON) tests/gpu/has_device.py; then \
+		PYTHONPATH=src $(PYTHON) -m pytest -q -m "not slow" -k gpu -W default $(GPU_TESTS); \
+	fi
 
 docs: $(READY)
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

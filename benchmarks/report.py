@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import isfinite
 from pathlib import Path
 from statistics import median
 
 from benchmarks import figures, results
+from benchmarks.gpu.report import gpu
 from benchmarks.judging import GOALS, Entry, best_peer, entries_in, entry_of, geometric_mean, times
+from benchmarks.words import length, table
 
 OURS = "batchsvm"
 HEAD = """# Benchmarks
@@ -32,6 +33,7 @@ def write(folder: Path) -> Path:
     page = [HEAD, place(common(folder))]
     for section in (
         race, peers, memory, first_fit, start_up, certifying, methods_memory, tiny, growth, scaling,
+        gpu,
     ):  # fmt: skip
         text = section(folder)
         if text:
@@ -40,12 +42,6 @@ def write(folder: Path) -> Path:
     partial.write_text("\n".join(part for part in page if part))
     partial.rename(path)
     return path
-
-
-def table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    heads = list(heads)
-    lines = [heads, ["---"] * len(heads), *([str(cell) for cell in row] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def common(folder: Path) -> dict:
@@ -74,10 +70,6 @@ def by(rows: list[dict], *keys: str) -> dict:
         key = tuple(row[name] for name in keys)
         groups.setdefault(key[0] if len(keys) == 1 else key, []).append(row)
     return groups
-
-
-def length(seconds: float) -> str:
-    return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 def power(goal: float) -> str:

@@ -220,7 +220,9 @@ class SimulatedKernels(SimulatedSparse):
             out[k, kept] = relative * weight * sign
 
 
-def place_simulated(X, jobs=1, tuning=DEFAULT_TUNING, keeps_norms=True, device=None, free=2**33):
+def place_simulated(
+    X, jobs=1, tuning=DEFAULT_TUNING, keeps_norms=True, device=None, deterministic=False, free=2**33
+):
     """Stands for `gpu.place`."""
     found = SimulatedDevice(free)
-    return GpuDataset(found, read_rows(X, found), tuning)
+    return GpuDataset(found, read_rows(X, found), tuning, deterministic)

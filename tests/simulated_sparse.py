@@ -83,16 +83,30 @@ class SimulatedSparse:
             there = slice(taken.starts[r], taken.starts[r + 1])
             taken.values[there], taken.indices[there] = rows.values[own], rows.indices[own]
 
-    # sparse.cu
+    # peaks.cu and sparse.cu
 
-    def train_batches(self, s, first, count):
-        assert s.w.dtype == s.alpha.dtype == s.deltas.dtype == s.constants.dtype == s.real
-        for batch in s.order[first : first + count]:
+    def column_peaks(self, rows, out):
+        X = plain(rows) if rows.is_dense else as_csr(rows)
+        found = abs(X).max(axis=0)
+        out[:] = found if rows.is_dense else found.toarray().ravel()
+
+    def train_batches(self, s, first, count, target):
+        assert s.w.dtype == s.alpha.dtype == s.constants.dtype == s.real
+        assert s.deltas.dtype == (s.real if s.scales is None else np.int64)
+        control = s.control
+        control[Control.DONE] = 0
+        for place in range(first, first + count):
+            batch = s.order[place]
             cut = s.cut[batch]
             kept = np.flatnonzero(cut >= 0)
             step = _pegasos_step if s.rule == "PEGASOS" else _dual_step
             step(s, cut[kept], s.alpha[batch, 0], kept)
-            s.control[Control.TURN] = 1 - s.control[Control.TURN]
+            control[Control.TURN] = 1 - control[Control.TURN]
+            control[Control.DONE] += 1
+            if (place + 1) % len(s.cut) == 0:
+                control[Control.SHOWN], control[Control.ESTIMATE] = control[Control.ESTIMATE], 0.0
+                if s.rule != "PEGASOS" and control[Control.SHOWN] <= target:
+                    break
 
 
 def _at(s, numbers, scale=1):
@@ -108,11 +122,25 @@ def _at(s, numbers, scale=1):
 
 def _combined(s, X, coefficients):
     """sum_i c_i x_i, with the bias entry."""
-    found = np.asarray(X.T @ coefficients)
+    if s.scales is not None:
+        found = _in_fixed_point(s, sp.coo_array(X), coefficients)
+    else:
+        found = np.asarray(X.T @ coefficients)
     if len(s.w) > s.rows.d:
         total = coefficients.astype(np.float64).sum()
         found = np.append(found, s.settings[Setting.BIAS] * total).astype(s.real)
     return found
+
+
+def _in_fixed_point(s, X, coefficients):
+    """sum_i c_i x_i by integers; what would overflow on a device is an error."""
+    terms = np.rint(coefficients[X.row].astype(np.float64) * X.data * s.scales[X.col])
+    sizes = np.zeros(s.rows.d)
+    np.add.at(sizes, X.col, np.abs(terms))
+    assert sizes.max() < 2.0**63, "a sum in fixed point has overflowed"
+    found = np.zeros(s.rows.d, np.int64)
+    np.add.at(found, X.col, terms.astype(np.int64))
+    return (found / s.scales).astype(s.real)
 
 
 def _dual_step(s, numbers, alpha, kept):
@@ -126,6 +154,9 @@ def _dual_step(s, numbers, alpha, kept):
     )
     q = np.maximum((beta * norm2 * weight * unit).astype(s.real), TINY[s.real])
     moved = np.asarray(loss.dual_step(old, a, q), s.real)
+    if s.scales is not None:
+        limit = np.asarray(settings[Setting.LIMIT], s.real)
+        moved = np.clip(moved, old - limit, old + limit)
     best = np.where(weight > 0, moved, old)
     coefficients = (sign * weight * (best - old)).astype(s.real)
     change = _combined(s, X, coefficients)
@@ -158,6 +189,8 @@ def _pegasos_step(s, numbers, g, kept):
     t = control[Control.ITERATIONS]
     X, sign, weight, a = _at(s, numbers, shrink / (lam * max(t, 1)))
     chi = np.where(weight > 0, -s.loss.subgradient(a), 0).astype(s.real)
+    if s.scales is not None:
+        chi = np.clip(chi, -settings[Setting.LIMIT], settings[Setting.LIMIT]).astype(s.real)
     change = _combined(s, X, (settings[Setting.SHARE] * sign * weight * chi).astype(s.real))
     s.w[:] = np.asarray(shrink, s.real) * s.w + change
     g[kept] += chi

@@ -11,10 +11,12 @@ import pytest
 
 import batchsvm
 from batchsvm import BatchSVC
+from batchsvm.core.certificate import Certificate
 from batchsvm.core.dual import HostDual, dual_of
-from batchsvm.core.intercept import Intercept, LinearStart
+from batchsvm.core.intercept import Intercept, LinearStart, _FreeIntercept
 from batchsvm.core.many import train_many
 from batchsvm.core.options import FitOptions
+from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import make_problem
 from batchsvm.core.training import Start, train
 from batchsvm.losses import LOSSES
@@ -176,3 +178,22 @@ def test_an_array_is_a_dual_point_too():
 def test_a_model_of_a_solution_knows_its_rows():
     solution = batchsvm.fit(X, Y, lam=LAM, random_state=0)
     assert model_of_solution(solution).trained_on.n == 60
+
+
+def test_a_free_intercept_keeps_the_best_w_and_the_best_alpha_of_different_points():
+    data = DeviceDataset(X)
+    problem = one_problem(data, Y, lam=LAM)
+    [solution] = train(data, problem, FitOptions(), Start(0))
+    outer = _FreeIntercept(data, problem, FitOptions(), LinearStart(), StopFlag())
+    points = [(np.full(6, value), value, data.dual(problem)) for value in (0.0, 1.0, 2.0)]
+    at = [Certificate(p, d, 0.0, 0.0, 0) for p, d in ((3.0, 1.0), (2.0, 0.5), (2.5, 1.5))]
+    # Of the three, the first begins, the second has the best w, the third the best alpha.
+    for (w, b, dual), seen, best in zip(points, at, [(0, 0), (1, 0), (1, 2)], strict=True):
+        outer._keep(solution, w, b, dual, seen)
+        kept = outer.best
+        assert kept.intercept == points[best[0]][1]
+        assert kept.coef is kept.solution.w is points[best[0]][0]
+        assert kept.solution.dual is points[best[1]][2]
+        assert kept.solution.certificate.primal == at[best[0]].primal
+        assert kept.solution.certificate.dual == at[best[1]].dual
+    assert data.fetches == []

@@ -19,6 +19,7 @@ from batchsvm.core.solution import Status
 from batchsvm.core.training import Start, train
 from batchsvm.engines import place_on
 from batchsvm.engines.gpu import sparse
+from batchsvm.engines.gpu.sparse_kernels import Control
 from batchsvm.engines.gpu.sparse_rows import CsrRows
 from batchsvm.engines.reference.steppers import _fixed_beta_iteration, _pegasos_iteration
 from batchsvm.engines.state import start_dual, start_pegasos
@@ -149,14 +150,13 @@ def test_columns_in_a_fixed_order_give_the_same_sums():
     assert rows.take(np.arange(3)).deterministic
 
 
-def on_device(X, **parts):
+def on_device(X, **changes):
     """A matrix as CuPy would hold it."""
-    found = SimpleNamespace(
-        data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, format="csr"
-    )
-    found.__dict__.update(parts)
+    parts = {name: getattr(X, name) for name in ("data", "indices", "indptr", "shape", "format")}
     kind = type("csr_matrix", (SimpleNamespace,), {"__module__": "cupyx.scipy.sparse"})
-    return kind(**found.__dict__)
+    found = kind(**{**parts, **changes})
+    found.tocsr = lambda: found
+    return found
 
 
 def test_a_matrix_of_the_device_stays_where_it_is():
@@ -205,15 +205,15 @@ def test_parts_of_wrong_lengths_and_numbers_are_refused():
 
 @pytest.mark.parametrize("where", [lambda X: X, on_device], ids=["host", "device"])
 def test_repeated_indices_are_added_up(where):
-    rows, columns = np.array([0, 0, 2, 2, 2, 2]), np.array([3, 1, 4, 0, 4, 4])
+    rows, columns = np.array([0, 0, 1, 2, 2, 2, 2]), np.array([3, 1, 3, 4, 0, 4, 4])
     starts = np.searchsorted(rows, np.arange(4))
-    values = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    values = np.array([1.0, 2.0, 7.0, 3.0, 4.0, 5.0, 6.0])
     X = sp.csr_array((values, columns, starts), shape=(3, 5))
     with pytest.warns(DataConversionWarning, match="CSR with repeated indices"):
         data = place_simulated(where(X))
     assert np.array_equal(data.sample(np.arange(3)).toarray(), X.toarray())
-    assert np.array_equal(data.norms2, [5.0, 0.0, 14.0**2 + 16.0])
-    assert data.nonzeros == 4
+    assert np.array_equal(data.norms2, [5.0, 49.0, 14.0**2 + 16.0])
+    assert data.nonzeros == 5
 
 
 def test_indices_in_any_order_are_taken_as_they_are():
@@ -368,6 +368,11 @@ def test_steps_that_stall_in_float32_go_on_in_float64():
     assert coarse.status is Status.MAX_EPOCHS
 
 
+def _no_steps(state, first, count, target):
+    """Stands for `train_batches` that leaves w and alpha as they are."""
+    state.control[Control.DONE] = count
+
+
 def test_w_is_computed_anew_from_alpha(monkeypatch):
     both = Both()
     trainer = both.trainer(Naive(), 10, precision="float32")
@@ -379,7 +384,7 @@ def test_w_is_computed_anew_from_alpha(monkeypatch):
     trainer.combination()
     assert np.allclose(trainer.point()[:, 0], right, rtol=1e-4, atol=1e-5)
     monkeypatch.setattr(sparse, "REFRESH_EPOCHS", 1)
-    both.gpu.device.kernels.train_batches = lambda state, first, count: None
+    both.gpu.device.kernels.train_batches = _no_steps
     inner.state.w += 1.0
     run(trainer, 12)
     assert np.allclose(trainer.point()[:, 0], right, rtol=1e-4, atol=1e-5)
@@ -402,9 +407,9 @@ def test_launches_are_short_and_the_stop_flag_is_looked_at(monkeypatch):
     calls, stop = [], StopFlag()
     train_batches = both.gpu.device.kernels.train_batches
 
-    def counted(state, first, count):
+    def counted(state, first, count, target):
         calls.append((first, count))
-        train_batches(state, first, count)
+        train_batches(state, first, count, target)
         if len(calls) == 8:
             stop.set()
 
@@ -423,6 +428,7 @@ def test_a_problem_that_is_done_is_not_trained():
 def test_an_epoch_visits_every_row_once_in_a_fresh_order():
     both = Both()
     trainer = both.trainer(Naive(), 7)
+    assert trainer._trainer.batches.B == 7  # no empty places but in the last batch
     seen = []
     for epoch in range(1, 4):
         rows = np.concatenate(both.batches(trainer, 9))

@@ -1,5 +1,5 @@
-"""What engines on this host do beyond the conformance suite: runs of the cpu engine are those of the
-reference seed by seed; screening; averages; many problems are single fits, bit by bit."""
+"""What engines on this host do beyond the conformance suite: runs of the cpu engine are those of
+the reference seed by seed; screening; averages; many problems are single fits, bit by bit."""
 
 from __future__ import annotations
 

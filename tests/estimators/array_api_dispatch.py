@@ -13,7 +13,7 @@ import pytest
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
-from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import (
@@ -23,6 +23,7 @@ from sklearn.utils.estimator_checks import (
 
 import batchsvm
 from batchsvm import BatchSVC, BatchSVCCV, BatchSVR
+from batchsvm.core import arrays
 from batchsvm.core.arrays import namespace_of, to_host
 
 # A check of values compares two fits, one of them on the same numbers in another library, and the
@@ -205,11 +206,14 @@ def test_choosing_lam_by_any_scorer(torch):
         assert isinstance(model.score(there, y, torch.tensor(weights)), float)
 
 
-def test_groups_of_another_library(torch):
-    groups = np.arange(150) % 7
-    for given in (groups, torch.tensor(groups)):
-        model = BatchSVCCV(LAMS, cv=GroupKFold(3), random_state=0).fit(X, Y, groups=given)
-        assert model.scores_.shape == (3, 2)
+def test_models_cross_between_a_device_and_the_host(torch, monkeypatch):
+    """The exception to scikit-learn's rule; tensors in host memory stand for those on a GPU."""
+    host = BatchSVC(lam=0.1, random_state=0).fit(X, Y)
+    model = BatchSVC(lam=0.1, random_state=0).fit(torch.tensor(X), torch.tensor(Y))
+    monkeypatch.setattr(arrays, "CUDA_DEVICES", (1, 2, 13))
+    assert type(model.predict(X)) is np.ndarray
+    np.testing.assert_array_equal(model.predict(X), host.predict(X))
+    assert type(host.predict(torch.tensor(X))) is torch.Tensor
 
 
 def test_pipelines_and_searches(torch):

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from pandas import DataFrame
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
+from sklearn.model_selection import GroupKFold
 
 import batchsvm
 from batchsvm import BatchSVC, BatchSVCCV, BatchSVR
@@ -32,6 +33,7 @@ HERE = Path(__file__).parent
 def test_everything_with_dispatch():
     """scikit-learn's array API checks among it; SciPy must be imported with this setting."""
     pytest.importorskip("array_api_strict")
+    pytest.importorskip("sklearn", "1.9")  # the checks of older versions have other parameters
     found = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist",
          str(HERE / "array_api_dispatch.py")],
@@ -79,6 +81,12 @@ def test_whole_numbers_of_another_library_are_taken():
     model = BatchSVC(lam=1.0, random_state=0).fit(torch.tensor(whole), Y)
     np.testing.assert_array_equal(model.coef_, ours.coef_)
     assert model.score(torch.tensor(whole), Y) == ours.score(whole, Y)
+
+
+def test_groups_come_from_a_device():
+    groups = FakeDeviceArray(np.arange(150) % 7)
+    model = BatchSVCCV(LAMS, cv=GroupKFold(3), random_state=0).fit(X, Y, groups=groups)
+    assert model.scores_.shape == (3, 2)
 
 
 # Refusals.
@@ -160,7 +168,12 @@ def xp(request, monkeypatch):
         assert engine == "auto"
         return cpu.place(to_host(X), jobs, tuning, keeps_norms)
 
+    def unreadable(*args, **options):
+        raise TypeError("can't convert cuda:0 device type tensor to numpy")
+
     monkeypatch.setattr(placing, "place_on", place_on)
+    if request.param == "torch":  # NumPy cannot read a tensor on a GPU
+        monkeypatch.setattr(found.Tensor, "__array__", unreadable)
     return found
 
 
@@ -229,6 +242,9 @@ def test_a_regressor_on_a_device(xp):
     assert model.score(there, y) == pytest.approx(ours.score(values, targets), abs=1e-5)
     model.set_params(warm_start=True).fit(there, y)
     assert model.fit(there, y).n_iter_ <= 1
+    model.partial_fit(values, targets)  # a stream in host memory goes on from there
+    assert type(model.coef_) is np.ndarray
+    assert model.stream_.rows == 2 * len(values)
 
 
 def test_lam_is_chosen_on_a_device(xp):

@@ -1,7 +1,7 @@
 """The kernels for sparse rows and for mini-batch steps on a CUDA device, against NumPy's.
 
 Skipped where there is no device.  Each test feeds the same input to a kernel and to its counterpart
-in `tests/engines/simulated_sparse.py`.
+in `tests/simulated_sparse.py`.
 """
 
 from __future__ import annotations
@@ -64,13 +64,8 @@ def cupy_csr(X):
     return csr_matrix(parts, shape=X.shape)
 
 
-FORMS = [
-    "csr-float32-int32",
-    "csr-float64-int64",
-    "dense-float32",
-    "dense-float16",
-    "device-float32",
-]
+SPARSE = ["csr-float32-int32", "csr-float64-int64", "device-float32"]
+FORMS = [*SPARSE, "dense-float32", "dense-float16"]
 
 
 class Pair:
@@ -217,6 +212,17 @@ def test_the_estimate_of_an_epoch():
     device, simulated = Pair("csr-float32-int32").trainers(Safe(), 64, "float64")
     shown = [t.run(11, np.array([1e9]), StopFlag()).estimates for t in (device, simulated)]
     close("estimate", *shown, 1e-9)
+
+
+@pytest.mark.parametrize("places", [5, 64, 90])
+def test_a_pass_in_blocks_that_end_within_batches(monkeypatch, places):
+    device, simulated = Pair("csr-float32-int32").trainers(Safe(), 30, "float64")
+    for trainer in (device, simulated):
+        trainer.run(20, np.array([-np.inf]), StopFlag())
+    W = simulated.point()
+    monkeypatch.setattr("batchsvm.engines.gpu.passes.SPACE_BYTES", 8 * places)
+    close("sums", device.sums(W).values, simulated.sums(W).values, 1e-9)
+    close("combination", device.combination(), simulated.combination(), 1e-9)
 
 
 def test_w_goes_with_alpha_after_many_epochs():

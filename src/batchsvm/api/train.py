@@ -30,7 +30,12 @@ from batchsvm.methods import Method, Pegasos
 
 
 def place(
-    X: Any, engine: str = "auto", n_jobs: int | None = None, *, device: int | None = None
+    X: Any,
+    engine: str = "auto",
+    n_jobs: int | None = None,
+    *,
+    device: int | None = None,
+    deterministic: bool = False,
 ) -> Dataset:
     """Place X where an engine works on it, once, for any number of fits.
 
@@ -49,6 +54,14 @@ def place(
         Threads for each fit; -1 means all cores, None one.
     device : int, optional
         The number of the CUDA device, where there are several.
+    deterministic : bool
+        Whether the same seed gives the same bits on the gpu engine, on the same device.  There,
+        sparse rows, and any rows with a method other than "gram", are added up by many threads in
+        no fixed order, so that results differ in their last digits from run to run, and with them
+        now and then the number of epochs; certificates hold in either case.  With True, steps are
+        added up in integers and full passes go over a transposed copy of sparse rows, which takes
+        as much memory again and makes a fit slower.  The other engines, and "gram", have the same
+        bits every time without it.
 
     Returns
     -------
@@ -64,7 +77,14 @@ def place(
     >>> max(gaps) <= 1e-3
     True
     """
-    return place_on(engine, X, checks.read_jobs(n_jobs), device=checks.read_device(device))
+    checks.choice("deterministic", deterministic, (False, True))
+    return place_on(
+        engine,
+        X,
+        checks.read_jobs(n_jobs),
+        device=checks.read_device(device),
+        deterministic=bool(deterministic),
+    )
 
 
 def fit(

@@ -25,10 +25,11 @@ Example:
 @click.argument("data", type=opt.DATA)
 @click.option("--tol", type=float, help="What to check for.  [default: that of the training]")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Threads; -1 is all cores.")
+@opt.where
 @opt.reading
 @opt.as_json
-def certify(model: str, data: str, tol: float | None, jobs: int, as_json: bool,
-            **reading: Any) -> int:  # fmt: skip
+def certify(model: str, data: str, tol: float | None, jobs: int, engine: str, device: int | None,
+            as_json: bool, **reading: Any) -> int:  # fmt: skip
     """Compute the certificate of MODEL anew from DATA, the data it was trained on.
 
     Nothing that the file claims about its quality is believed: primal, dual and gap come
@@ -48,7 +49,7 @@ def certify(model: str, data: str, tol: float | None, jobs: int, as_json: bool,
     y = found.y
     differences = made.trained_on.differences(fingerprint(found.X, y))
     with progress("certifying"):
-        certificates = certify_model(made, found.X, y, n_jobs=jobs)
+        certificates = certify_model(made, found.X, y, n_jobs=jobs, engine=engine, device=device)
     if differences:
         click.echo(
             f"batchsvm: warning: {data} is not what {model} was trained on ({differences[0]});"

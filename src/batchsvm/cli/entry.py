@@ -126,7 +126,18 @@ def _run(arguments: list[str] | None) -> Any:
             _silence(sys.stdout)
     except (ValueError, TypeError, ModuleNotFoundError, ArithmeticError) as error:
         status = _fail(str(error) if hasattr(error, "path") else in_options(str(error)))
+    except RuntimeError as error:
+        if not _is_about_a_device(error):
+            raise
+        status = _fail(in_options(str(error)))
     return status
+
+
+def _is_about_a_device(error: RuntimeError) -> bool:
+    """Whether it says that there is no CUDA device; the module that defines it is large, and is
+    imported only where a device is asked for."""
+    device = sys.modules.get("batchsvm.engines.gpu.device")
+    return device is not None and isinstance(error, device.DeviceError)
 
 
 def _takes_text(stream: Any) -> bool:

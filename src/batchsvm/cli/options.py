@@ -12,6 +12,8 @@ from batchsvm import losses, methods
 
 LOSSES = tuple(losses.LOSSES)
 METHODS = ("auto", *methods.METHODS)
+ENGINES = ("auto", "cpu", "gpu", "reference")
+PRECISIONS = ("auto", "tf32", "float32", "float64")
 
 
 class Named(click.ParamType):
@@ -93,6 +95,25 @@ tol = click.option(
     "--tol", type=float, default=1e-3, show_default=True,
     help="Stop when the objective is proven to be at most this part of itself above its optimum.",
 )  # fmt: skip
+precision = click.option(
+    "--precision", type=click.Choice(PRECISIONS), default="auto", show_default=True,
+    help="Of the products in the steps on a CUDA device; certificates are in float64.",
+)  # fmt: skip
+
+
+def where(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which engine works on DATA, and on which device."""
+    decorators: list[Decorator] = [
+        click.option(
+            "--engine", type=click.Choice(ENGINES), default="auto", show_default=True,
+            help="cpu, gpu (a CUDA device), or reference (plain NumPy, slow); auto is gpu if"
+            " --device is given, and cpu otherwise.",
+        ),
+        click.option("--device", type=int, metavar="N", help="The number of the CUDA device."),
+    ]  # fmt: skip
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
 
 
 def reading(command: Callable[..., Any]) -> Callable[..., Any]:

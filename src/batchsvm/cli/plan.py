@@ -23,11 +23,12 @@ Example:
 @opt.lam
 @opt.tol
 @opt.loss
+@opt.where
 @click.option("--plot", type=opt.DATA, help="Save a plot (.png, .svg or .pdf).")
 @opt.reading
 @opt.as_json
-def plan(data: str, lam: float, tol: float, loss: Any, plot: str | None, as_json: bool,
-         **reading: Any) -> None:  # fmt: skip
+def plan(data: str, lam: float, tol: float, loss: Any, engine: str, device: int | None,
+         plot: str | None, as_json: bool, **reading: Any) -> None:  # fmt: skip
     """Measure sigma^2 of DATA, and show which batch sizes bring what.
 
     DATA is LIBSVM text (plain, .gz, .bz2, .xz), .npz, .npy, .csv or .parquet.
@@ -41,7 +42,9 @@ def plan(data: str, lam: float, tol: float, loss: Any, plot: str | None, as_json
     regression = chosen.task == "regression"
     found = load(data, reading, labels_needed=regression)
     with progress("measuring sigma^2"):
-        made = batchsvm.plan(found.X, found.y if regression else None, lam, tol, chosen)
+        made = batchsvm.plan(
+            found.X, found.y if regression else None, lam, tol, chosen, engine=engine, device=device
+        )
     if plot:
         save_plot(made, plot)
     if as_json:
@@ -58,7 +61,7 @@ def plan_facts(made: Any) -> dict[str, Any]:
         "rows": made.n, "columns": made.d, "lam": made.lam, "tol": made.tol,
         "sigma2": float(made.sigma2), "sigma2_how": made.sigma2.how,
         "sigma2_failure_probability": made.sigma2.failure_probability,
-        "batch_size": made.batch_size, "reason": made.reason,
+        "batch_size": made.batch_size, "batches": made.batches, "reason": made.reason,
         "table": [row._asdict() for row in made.table],
     }  # fmt: skip
 

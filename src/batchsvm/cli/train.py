@@ -81,6 +81,8 @@ Example:
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed, the same run.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Threads; -1 is all cores.")
+@opt.where
+@opt.precision
 @click.option(
     "--report",
     type=opt.DATA,
@@ -102,6 +104,9 @@ def train(
     averaging: str,
     seed: int,
     jobs: int,
+    engine: str,
+    device: int | None,
+    precision: str,
     report: str | None,
     as_json: bool,
     **reading: Any,
@@ -133,6 +138,9 @@ def train(
         random_state=seed,
         averaging=None if averaging == "none" else averaging,
         n_jobs=jobs,
+        engine=engine,
+        device=device,
+        precision=precision,
         verbose=sys.stderr is not None and sys.stderr.isatty(),
         checkpoints=often(found.X.shape[0], batch_size) if curve else "auto",
     )

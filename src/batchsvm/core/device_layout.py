@@ -51,6 +51,7 @@ class DeviceWork(NamedTuple):
     nonzeros: int
     problems: int
     device: DeviceSize
+    precision: str = "auto"
 
 
 def lay_out_on_device(work: DeviceWork, method: Method | None, batch_size: int | None) -> Layout:
@@ -116,11 +117,12 @@ def memory_of(work: DeviceWork, size: int, batches: int, keeps_gram: bool) -> Me
 
 def problems_that_fit(work: DeviceWork) -> int:
     """How many problems may be trained at once, with G computed anew if need be; at least one."""
-    size = min(_rows_of(work.problems), work.n)
-    one = memory_of(work._replace(problems=1), size, 1, keeps_gram=False)
-    more = memory_of(work._replace(problems=2), size, 1, keeps_gram=False)
-    left = SPARE * work.device.free_bytes - one.total
-    return max(1, 1 + int(left // (more.total - one.total)))
+    size = min(ROWS_OF_MANY, work.n)
+    batches = _batches_of(work, Gram(), size)
+    one, two = (
+        memory_of(work._replace(problems=k), size, batches, keeps_gram=False).total for k in (1, 2)
+    )
+    return max(1, 1 + int((SPARE * work.device.free_bytes - one) // (two - one)))
 
 
 def _into_memory(work: DeviceWork, method: Gram, size: int, batches: int, asked: bool) -> Layout:
@@ -154,9 +156,14 @@ def _words(work: DeviceWork, size: int, batches: int, memory: Memory, keeps_gram
         else f"{batches} batches at once, since one would leave most of the"
         f" {work.device.multiprocessors} multiprocessors of {work.device.name} idle"
     )
+    exact = (
+        "products in tf32, made more exact where the gap does not fall any more"
+        if work.precision == "auto"
+        else f"products in {work.precision}, as asked for"
+    )
     gram = _gib(memory.gram) if keeps_gram else "computed anew in each round for want of room"
     return (
-        f"{how}; {at_once}; memory beside X ({_gib(work.device.x_bytes)}): alpha"
+        f"{how}; {at_once}; {exact}; memory beside X ({_gib(work.device.x_bytes)}): alpha"
         f" {_gib(memory.alpha)}, Gram matrices {gram}, work space {_gib(memory.space)},"
         f" of {_gib(work.device.free_bytes)} free{_small_words(work)}"
     )

@@ -164,17 +164,21 @@ def _settle(
 def _lay_out_as_asked(data: Dataset, problem: Problem, options: FitOptions) -> Layout:
     if data.device_size is not None:
         asked = None if options.batch_size == "auto" else int(options.batch_size)
-        return device_layout(data, problem, options.method, asked)
+        return device_layout(data, problem, options.method, asked, options.precision)
     return lay_out_as_asked(workload_of(data, problem), options.method, options.batch_size)
 
 
 def device_layout(
-    data: Dataset, problem: Problem, method: Method | None = None, batch_size: int | None = None
+    data: Dataset,
+    problem: Problem,
+    method: Method | None = None,
+    batch_size: int | None = None,
+    precision: str = "auto",
 ) -> Layout:
     """The layout on the device where the rows are."""
     assert data.device_size is not None
     columns = problem.columns(data.d)
-    work = DeviceWork(data.n, columns, data.nonzeros, problem.k, data.device_size)
+    work = DeviceWork(data.n, columns, data.nonzeros, problem.k, data.device_size, precision)
     return lay_out_on_device(work, method, batch_size)
 
 

@@ -4,6 +4,10 @@ One generator makes it, `np.random.default_rng(seed)`, in this order: `permutati
 cut into batches of b rows, the last of which may be shorter; then, at the start of every epoch,
 `permutation(number of batches)`.  An epoch takes the batches in that order, S at a time: a round.
 The last round of an epoch may have fewer.
+
+Where there are few batches, `permutation(n)` cuts them anew at the start of every epoch but the
+first.  On few rows the order of visits would hardly change otherwise, and training would take up
+to five times as many epochs; and few Gram matrices are soon computed.
 """
 
 from __future__ import annotations
@@ -11,6 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from batchsvm.engines.visit_order import UNSCREENED
+
+FEW_BATCHES = 64
 
 
 class BatchOrder:
@@ -25,6 +31,7 @@ class BatchOrder:
         self.batch_size, self.batches = batch_size, batches
         self.count = -(-n // batch_size)  # of batches in all
         self._order, self._position = np.empty(0, np.int64), 0
+        self.is_cut_anew = False  # by the last call of `upcoming`
 
     def batch(self, number: int) -> np.ndarray:
         """The rows of a batch."""
@@ -33,6 +40,9 @@ class BatchOrder:
     def upcoming(self, rounds: int) -> np.ndarray:
         """The numbers of the batches of the next so many rounds, or of fewer where the epoch ends
         before."""
+        self.is_cut_anew = self.epoch_is_over and self._order.size > 0 and self.count <= FEW_BATCHES
+        if self.is_cut_anew:
+            self.rows[:] = self._random.permutation(self.rows.size)
         if self.epoch_is_over:
             self._order, self._position = self._random.permutation(self.count), 0
         start = self._position

@@ -30,13 +30,16 @@ def place_on(
     tuning: Tuning = DEFAULT_TUNING,
     keeps_norms: bool = True,
     device: int | None = None,
+    deterministic: bool = False,
 ) -> Dataset:
-    """X on the engine of this name; "auto" is the one where X lies: a CUDA device or the cpu."""
+    """X on the engine of this name; "auto" is the one where X lies: a CUDA device or the cpu.
+    Engines of this host are deterministic whether it is asked for or not."""
     checks.choice("engine", engine, ["auto", *ENGINES])
     if engine == "auto":
         engine = "gpu" if is_device_array(X) or device is not None else "cpu"
     if engine == "gpu":
-        return ENGINES[engine](X, jobs, tuning, keeps_norms, device=device)
+        options = {"device": device, "deterministic": deterministic}
+        return ENGINES[engine](X, jobs, tuning, keeps_norms, **options)
     if device is not None:
         raise ValueError(f'device must be None for engine="{engine}", not {device!r}')
     return ENGINES[engine](X, jobs, tuning, keeps_norms)

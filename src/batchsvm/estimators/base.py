@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from batchsvm.core.arrays import to_host
+from batchsvm.core.arrays import like, to_host
 from batchsvm.core.convergence_warning import warn_of_problems
-from batchsvm.core.solution import LinearModel
+from batchsvm.core.solution import LinearModel, Solution
 from batchsvm.engines.cpu.online import Stream
 from batchsvm.estimators.arrays import following
 from batchsvm.estimators.callbacks import CallbackSupportMixin
@@ -24,6 +24,16 @@ CERTIFIED = ("certificate_", "history_", "plan_", "dual_coef_", "n_iter_", "loss
 GO_ON = "fit a BatchSVC with this lam"  # of who has no warm_start
 
 
+class DualRows:
+    """The dual points of all models, in the memory of an engine until somebody asks for them."""
+
+    def __init__(self, solutions: list[Solution]) -> None:
+        self._solutions = solutions
+
+    def fetch(self) -> np.ndarray:
+        return _stack([solution.alpha for solution in self._solutions])
+
+
 def _stack(vectors: list[np.ndarray]) -> np.ndarray:
     """The vectors as rows; a single one is not copied."""
     return vectors[0][np.newaxis] if len(vectors) == 1 else np.array(vectors)
@@ -33,6 +43,22 @@ class BatchLinear(CallbackSupportMixin, BaseEstimator):
     """Fitted attributes of one or more linear models."""
 
     _answers_on_host = False  # whether predictions are NumPy arrays whatever X is
+
+    @property
+    def dual_coef_(self) -> Any:
+        """alpha, fetched when it is first asked for."""
+        kept = self.__dict__.get("dual_coef_")
+        if kept is None:
+            raise AttributeError(f"this {type(self).__name__} has no dual_coef_: fit it first")
+        if isinstance(kept, DualRows):
+            found = kept.fetch()
+            found = found[0] if np.ndim(self.coef_) == 1 else found
+            kept = self.__dict__["dual_coef_"] = like(found, self.coef_)
+        return kept
+
+    @dual_coef_.setter
+    def dual_coef_(self, value: Any) -> None:
+        self.__dict__["dual_coef_"] = value
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -70,7 +96,7 @@ class BatchLinear(CallbackSupportMixin, BaseEstimator):
             "certificate_": gather_certificates(models, labels),
             "history_": histories[0] if len(models) == 1 else histories,
             "plan_": solutions[0].plan,
-            "dual_coef_": _stack([solution.alpha for solution in solutions]),
+            "dual_coef_": DualRows(solutions),
             "n_iter_": max(int(np.ceil(history.epoch[-1])) for history in histories),
             "loss_": solutions[0].loss,
             "lam_": lam,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Number
 from typing import Any, NamedTuple, cast
@@ -18,11 +18,12 @@ from batchsvm.core.arrays import is_device_array, to_host
 from batchsvm.core.convergence_warning import warn_of_convergence
 from batchsvm.core.intercept import LinearStart
 from batchsvm.core.parallel import StopFlag, in_parallel
-from batchsvm.core.path import train_along
+from batchsvm.core.path import train_along, train_many_along
 from batchsvm.core.solution import LinearModel, Status
 from batchsvm.engines import Dataset, is_placed, placed
 from batchsvm.estimators.arrays import on_host
 from batchsvm.estimators.callbacks import with_callbacks
+from batchsvm.estimators.folds import fold_targets, trains_together
 from batchsvm.estimators.linear_classifier import TASK, LinearClassifier, TrainingData
 from batchsvm.estimators.parameters import Settings, read_seed, read_settings
 from batchsvm.estimators.training import problem_of
@@ -48,6 +49,14 @@ class _Fold(NamedTuple):
                 yield rows
         else:
             yield X[self.test]
+
+
+class FoldScores(NamedTuple):
+    """Scores and gaps of one fold, for each lam, and for how many it stopped above tol."""
+
+    scores: np.ndarray
+    gaps: np.ndarray
+    short: int
 
 
 class BatchSVCCV(LinearClassifier):
@@ -180,14 +189,19 @@ n_features_in_, feature_names_in_
         """Scores and gaps of all folds, trained side by side over data placed once."""
         seed, stop = read_seed(self.random_state), StopFlag()
         with placed(data.X, settings.engine, settings.n_jobs) as whole:
+            places = [
+                _Fold(whole, data, train, test, (seed + k) % 2**64)
+                for k, (train, test) in enumerate(folds)
+            ]
 
-            def one(k: int) -> tuple[np.ndarray, np.ndarray, int]:
-                train, test = folds[k]
-                fold = _Fold(whole, data, train, test, (seed + k) % 2**64)
-                return self._fold(fold, settings, scorer, stop)
+            def one(k: int) -> FoldScores:
+                return self._fold(places[k], settings, scorer, stop)
 
             try:
-                found = in_parallel(one, len(folds), whole.jobs, stop)
+                if trains_together(whole, settings, len(folds) * data.classes.k):
+                    found = self._folds_together(places, settings, scorer)
+                else:
+                    found = in_parallel(one, len(folds), whole.jobs, stop)
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(
                     "lam was not chosen yet, so that nothing was fitted"
@@ -229,12 +243,25 @@ n_features_in_, feature_names_in_
             return 1.0 / (np.geomspace(*RANGE_OF_C, int(self.lams)) * total)
         return np.sort(checks.read_lams("lams", self.lams))[::-1]
 
-    def _fold(
-        self, fold: _Fold, settings: Settings, scorer: Any, stop: StopFlag
-    ) -> tuple[np.ndarray, np.ndarray, int]:
-        """Scores and gaps of one fold, for each lam, and for how many it stopped above tol."""
-        data, judged = fold.data, self._judged()
-        scores, gaps, short = [], [], 0
+    def _folds_together(
+        self, folds: list[_Fold], settings: Settings, scorer: Any
+    ) -> list[FoldScores]:
+        """All folds as problems over all rows, where rows to be scored weigh nothing."""
+        whole, data, seed = folds[0].whole, folds[0].data, folds[0].seed
+        problem = problem_of(settings, fold_targets(whole, data, [f.train for f in folds]), 1.0)
+        steps = train_many_along(
+            whole, problem, self.lams_, settings.options, settings.intercept, seed
+        )
+        k = data.classes.k
+        along = [list(_unbroken(iter(models))) for models in steps]
+        return [
+            self._judge_fold(fold, (models[f * k : (f + 1) * k] for models in along), scorer)
+            for f, fold in enumerate(folds)
+        ]
+
+    def _fold(self, fold: _Fold, settings: Settings, scorer: Any, stop: StopFlag) -> FoldScores:
+        """One fold, trained on a copy of its rows."""
+        data = fold.data
         with fold.whole.subset(fold.train) as whole, whole.share(1) as rows:
             weights = None if data.weights is None else data.weights[fold.train]
             targets = data.classes.take(fold.train).targets(rows, weights)
@@ -248,16 +275,24 @@ n_features_in_, feature_names_in_
                 )
                 for k in range(problem.k)
             ]  # fmt: skip
-            y, plain = data.y[fold.test], data.plain_weights
-            scored = None if plain is None else plain[fold.test]
-            with fold.held_out() as held_out:
-                for models in zip(*paths, strict=True):
-                    judged.coef_ = np.array([model.coef for model in models])
-                    judged.intercept_ = np.array([model.intercept for model in models])
-                    scores.append(_judge(judged, scorer, held_out, y, scored))
-                    gaps.append(max(model.solution.certificate.relative_gap for model in models))
-                    short += not all(model.solution.status.converged for model in models)
-        return np.array(scores), np.array(gaps), short
+            return self._judge_fold(fold, zip(*paths, strict=True), scorer)
+
+    def _judge_fold(
+        self, fold: _Fold, path: Iterable[Sequence[LinearModel]], scorer: Any
+    ) -> FoldScores:
+        """How the models of each lam, one per class, do on the rows that were held out."""
+        data, judged = fold.data, self._judged()
+        scores, gaps, short = [], [], 0
+        y, plain = data.y[fold.test], data.plain_weights
+        scored = None if plain is None else plain[fold.test]
+        with fold.held_out() as held_out:
+            for models in path:
+                judged.coef_ = np.array([model.coef for model in models])
+                judged.intercept_ = np.array([model.intercept for model in models])
+                scores.append(_judge(judged, scorer, held_out, y, scored))
+                gaps.append(max(model.solution.certificate.relative_gap for model in models))
+                short += not all(model.solution.status.converged for model in models)
+        return FoldScores(np.array(scores), np.array(gaps), short)
 
     def _warn_of_folds(self, short: int, settings: Settings) -> None:
         options = settings.options

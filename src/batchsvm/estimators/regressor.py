@@ -257,8 +257,4 @@ class BatchSVR(RegressorMixin, BatchLinear):
 
 def _flat(attributes: dict[str, Any]) -> dict[str, Any]:
     """The attributes of a single model, without the axis of models."""
-    flat = attributes.copy()
-    for name in ("coef_", "dual_coef_"):
-        if name in attributes:
-            flat[name] = attributes[name][0]
-    return flat
+    return {**attributes, "coef_": attributes["coef_"][0]}

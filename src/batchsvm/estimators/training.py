@@ -185,8 +185,7 @@ def train(
     with placed(X, settings.engine, settings.n_jobs, once=watch.count == 1) as data:
         problem = problem_on(data)
         options = replace(settings.options, callback=watch.callback())
-        models = train_many(data, problem, options, settings.intercept, seed, initial, watch.close)
-        return [model.fetched() for model in models]  # their alpha becomes an attribute
+        return train_many(data, problem, options, settings.intercept, seed, initial, watch.close)
 
 
 def problem_of(settings: Settings, targets: Any, lam: float) -> Problem:

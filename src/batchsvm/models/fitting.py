@@ -53,7 +53,14 @@ def fit_model(
 
 
 def certify_model(
-    model: Model, X: Any, y: Any, sample_weight: Any = None, n_jobs: int | None = None
+    model: Model,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    n_jobs: int | None = None,
+    *,
+    engine: str = "auto",
+    device: int | None = None,
 ) -> list[Certificate]:
     """The certificates of a model on the data it was trained on, computed from scratch.
 
@@ -82,7 +89,7 @@ def certify_model(
     W = model.coef.T
     if model.intercept_scaling:
         W = np.vstack([W, model.intercept / model.intercept_scaling])
-    with placed(X, n_jobs=n_jobs) as data:
+    with placed(X, engine, n_jobs, device=checks.read_device(device)) as data:
         problem = _problem_of(model, data, y, sample_weight)
         dual = data.dual(problem, model.alpha.T)
         return list(certify_point(data, problem, W, dual))

@@ -182,6 +182,8 @@ class GramSteps(_DualSteps):
             self._run(np.empty(0, np.int64))
         while count > 0:
             order = self.sampler.upcoming(count)
+            if self.sampler.is_cut_anew:
+                self.matrices.known[:] = False
             self._run(order)
             done = -(-order.size // self.sampler.batches)
             self.state.iteration += done

@@ -30,18 +30,25 @@ class Batches:
     ) -> None:
         self._device, self._rows = device, rows
         self.B = -(-size // multiple) * multiple
-        n, count, xp = rows.n, -(-rows.n // size), device.xp
+        n, xp = rows.n, device.xp
         rng = np.random.default_rng(seed)
         if n <= MAX_HOST_CUT:
             shuffled = device.upload(rng.permutation(n), np.int32)
         else:
             shuffled = xp.argsort(xp.random.default_rng(seed).random(n)).astype(np.int32)
-        full = xp.full(count * size, -1, np.int32)
-        full[:n] = shuffled
-        self.cut = xp.full((count, self.B), -1, np.int32)
-        self.cut[:, :size] = full.reshape(count, size)
+        self._size = size
+        self.cut = self.laid_out(shuffled)
         self.rng_state = rng.bit_generator.state
         self._gram: dict[str, Any] = {}
+
+    def laid_out(self, rows: Any) -> Any:
+        """The cut of the rows in this order, a device array: (batches, B)."""
+        xp, size, count = self._device.xp, self._size, -(-self._rows.n // self._size)
+        full = xp.full(count * size, -1, np.int32)
+        full[: self._rows.n] = rows
+        cut = xp.full((count, self.B), -1, np.int32)
+        cut[:, :size] = full.reshape(count, size)
+        return cut
 
     def rng(self) -> np.random.Generator:
         """The stream that orders the batches of each epoch; every fit begins it anew."""
@@ -57,22 +64,22 @@ class Batches:
             return xp.empty((batches, B, B), real), False
         if precision not in self._gram:
             self._gram.clear()  # room for one
-            self._gram[precision] = self._compute(precision, real)
+            self._gram[precision] = xp.empty((len(self.cut), B, B), real)
+            self.compute_gram(self.cut, precision, self._gram[precision])
         return self._gram[precision], True
 
-    def _compute(self, precision: str, real: str) -> Any:
-        device, xp, B, count = self._device, self._device.xp, self.B, len(self.cut)
-        x = _dense(self._rows)
-        item = 8 if real == "float64" else 4
-        step = max(1, GRAM_SPACE_BYTES // (B * x.d * item))
-        found, rows = xp.empty((count, B, B), real), xp.empty((step * B, x.d), real)
+    def compute_gram(self, cut: Any, precision: str, found: Any) -> None:
+        """The Gram matrices of a cut, (batches, B, B)."""
+        device, xp, B, count = self._device, self._device.xp, self.B, len(cut)
+        x, real = _dense(self._rows), found.dtype
+        step = min(count, max(1, GRAM_SPACE_BYTES // (B * x.d * real.itemsize)))
+        rows = xp.empty((step * B, x.d), real)
         for start in range(0, count, step):
             stop = min(start + step, count)
             part = rows[: (stop - start) * B]
-            device.kernels.gather(x, self.cut[start:stop].ravel(), part)
+            device.kernels.gather(x, cut[start:stop].ravel(), part)
             stack = part.reshape(stop - start, B, x.d)
             device.matmul(stack, stack, found[start:stop], transpose_b=True, precision=precision)
-        return found
 
 
 def _dense(rows: DeviceRows) -> DenseRows:

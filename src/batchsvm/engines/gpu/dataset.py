@@ -45,9 +45,16 @@ class GpuDataset(BaseDataset):
     duals_outlive = False
 
     def __init__(
-        self, device: CudaDevice, rows: DeviceRows, tuning: Tuning = DEFAULT_TUNING
+        self,
+        device: CudaDevice,
+        rows: DeviceRows,
+        tuning: Tuning = DEFAULT_TUNING,
+        deterministic: bool = False,
     ) -> None:
         self.device, self.rows, self.tuning = device, rows, tuning
+        # Whatever the method: `gram` has the same bits every time without it, too.
+        self.deterministic = deterministic
+        rows.deterministic = deterministic or rows.is_dense
         self.n, self.d, self.nonzeros = rows.n, rows.d, rows.nonzeros
         self.jobs, self.memo = 1, {}
         self.home = object()  # what the views of these rows share
@@ -80,6 +87,13 @@ class GpuDataset(BaseDataset):
     def largest_norm2(self) -> float:
         with self.device:
             return float(self.norms2.max())
+
+    @cached_property
+    def column_peaks(self) -> Any:
+        """The largest |x_ij| of every column."""
+        out = self.device.xp.zeros(self.d)
+        self.device.kernels.column_peaks(self.rows, out)
+        return out
 
     @cached_property
     def lengths(self) -> Any:
@@ -272,27 +286,25 @@ class GpuDataset(BaseDataset):
         """The Hessian of the mean loss of problem k times the columns of V, (p, columns)."""
         one = problem.only(k)
         [(responses, weights)] = self._responses(one, W[:, [k]])
-        curvature = weights * one.loss.second_derivative(responses)
+        curvature = self.device.upload(weights * one.loss.second_derivative(responses))
         bias = None if one.bias is None else float(one.bias[0])
         total = self.facts(one).total_weight[0]
         return self._weighted_gram(V, curvature, bias) / total
 
-    def _weighted_gram(
-        self, V: np.ndarray, weights: np.ndarray | None, bias: float | None
-    ) -> np.ndarray:
-        """sum_i weights_i x_i <x_i, v> for each column v of V, (p, columns); None is all ones."""
+    def _weighted_gram(self, V: np.ndarray, weights: Any, bias: float | None) -> np.ndarray:
+        """sum_i weights_i x_i <x_i, v> for each column v of V, (p, columns); weights are on the
+        device, and None is all ones."""
         with self._at_work() as device:
             xp, m = device.xp, V.shape[1]
             inner = device.upload(np.ascontiguousarray(V[: self.d].T, dtype=np.float64))
-            scale = None if weights is None else device.upload(weights)
             out, extra = xp.zeros((m, self.d)), xp.zeros(m)
             shift = device.upload(bias * V[-1])[:, None] if bias is not None else 0.0
             for start, cut in self.row_blocks(m):
                 part = xp.empty((m, cut.size))
                 self.rows.products(cut, inner, part)
                 part += shift
-                if scale is not None:
-                    part *= scale[start : start + cut.size]
+                if weights is not None:
+                    part *= weights[start : start + cut.size]
                 self.rows.combine(cut, part, out)
                 extra += part.sum(axis=1)
             found = device.to_host(out).T
@@ -306,9 +318,11 @@ class GpuDataset(BaseDataset):
         with self._at_work():
             return self._weighted_gram(V, self._inverse_norms2(bias) if normalize else None, bias)
 
-    def _inverse_norms2(self, bias: float | None) -> np.ndarray:
-        norms2 = self.device.to_host(self.norms2) + (0.0 if bias is None else bias**2)
-        return np.divide(1.0, norms2, out=np.zeros(self.n), where=norms2 > 0)
+    def _inverse_norms2(self, bias: float | None) -> Any:
+        """1/||x_i||^2, and 0 for rows of norm 0, on the device."""
+        xp = self.device.xp
+        norms2 = self.norms2 + (0.0 if bias is None else bias**2)
+        return xp.where(norms2 > 0, 1.0 / xp.where(norms2 > 0, norms2, 1.0), 0.0)
 
     def row_gram_times(
         self, rows: np.ndarray, v: np.ndarray, normalize: bool = True, bias: float | None = None
@@ -327,7 +341,10 @@ class GpuDataset(BaseDataset):
     ) -> tuple[np.ndarray, float]:
         self.require_open()
         columns, widest = np.zeros(self.d + (bias is not None)), 0.0
-        scales = np.sqrt(self._inverse_norms2(bias)) if normalize else np.ones(self.n)
+        scales = np.ones(self.n)
+        if normalize:
+            with self.device as device:
+                scales = np.sqrt(device.to_host(self._inverse_norms2(bias)))
         for start in range(0, self.n, self.tuning.dense_block_rows):
             rows = np.arange(start, min(start + self.tuning.dense_block_rows, self.n))
             X, scale = abs(self.sample(rows)), scales[rows]
@@ -355,7 +372,8 @@ class GpuDataset(BaseDataset):
 
     def subset(self, rows: np.ndarray) -> GpuDataset:
         with self._at_work() as device:
-            return GpuDataset(device, self.rows.take(device.upload(np.asarray(rows))), self.tuning)
+            taken = self.rows.take(device.upload(np.asarray(rows)))
+            return GpuDataset(device, taken, self.tuning, self.deterministic)
 
     def share(self, jobs: int) -> GpuDataset:
         self.require_open()
@@ -369,18 +387,19 @@ class GpuDataset(BaseDataset):
             return
         super().close()
         self.memo = {}
-        self.__dict__.pop("lengths", None)
+        for name in ("lengths", "column_peaks"):
+            self.__dict__.pop(name, None)
         del self.rows, self.norms2
 
 
 def place(
     X: Any, jobs: int = 1, tuning: Tuning = DEFAULT_TUNING, keeps_norms: bool = True,
-    device: int | None = None,
+    device: int | None = None, deterministic: bool = False,
 ) -> GpuDataset:  # fmt: skip
     """X on a CUDA device: where it is if it is on one, else uploaded."""
     found = device_of(_chosen(X, device))
     with found:
-        return GpuDataset(found, read_rows(X, found), tuning)
+        return GpuDataset(found, read_rows(X, found), tuning, deterministic)
 
 
 def _chosen(X: Any, device: int | None) -> int | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batchsvm.core.dual import HostDual
 from batchsvm.core.problem import Problem
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ class DeviceDual:
                     out[:, k] *= weights
         return out
 
+    def __reduce__(self) -> Any:
+        """Pickled, it is a dual point of the host."""
+        return HostDual, (self.fetch(),)
+
     def column(self, k: int) -> Any:
         """alpha / c of problem k as it is stored, in the order of the rows, (n,), float64."""
         xp = self.data.device.xp
@@ -92,3 +97,15 @@ def placed_alpha(
     for k in range(count):
         out[:, k] = xp.where(cut >= 0, column_of(k)[rows], 0.0)
     return out
+
+
+def moved_alpha(device: Any, alpha: Any, old: Any, new: Any) -> Any:
+    """alpha[batch, k, place] of one cut as that of another."""
+    xp, (_, count, batch) = device.xp, alpha.shape
+    flat, was, goes = alpha.transpose(1, 0, 2).reshape(count, -1), old.ravel(), new.ravel()
+    filled, to = xp.flatnonzero(was >= 0), xp.flatnonzero(goes >= 0)
+    place_of = xp.empty(filled.size, np.int64)
+    place_of[was[filled]] = filled
+    out = xp.zeros((count, goes.size), alpha.dtype)
+    out[:, to] = flat[:, place_of[goes[to]]]
+    return out.reshape(count, -1, batch).transpose(1, 0, 2)

@@ -19,10 +19,11 @@ from batchsvm.core.layout import Schedule
 from batchsvm.core.options import PRECISIONS
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import Facts, Problem
+from batchsvm.engines.batch_order import FEW_BATCHES
 from batchsvm.engines.gpu import passes
 from batchsvm.engines.gpu.batches import Batches, batches_of
 from batchsvm.engines.gpu.device import CudaDevice
-from batchsvm.engines.gpu.dual import DeviceDual, placed_alpha
+from batchsvm.engines.gpu.dual import DeviceDual, moved_alpha, placed_alpha
 from batchsvm.engines.gpu.kernels import FEW_PROBLEMS
 from batchsvm.engines.gpu.rows import PARTS
 from batchsvm.engines.protocol import Dual, Progress
@@ -130,6 +131,8 @@ class GramTrainer:
         with self.device as device:
             self.batches: Batches = batches_of(data, schedule.batch_size, schedule.seed)
             self._rng = self.batches.rng()
+            self._cuts_anew = len(self.batches.cut) <= FEW_BATCHES
+            self._cut = self.batches.cut.copy() if self._cuts_anew else self.batches.cut
             p = self.problem.columns(data.d)
             real = "float64" if precision == "float64" else "float32"
             alpha = self._first_alpha(dual, real)
@@ -166,10 +169,13 @@ class GramTrainer:
         )
         refused = np.zeros(K, np.int32) if before is None else device.to_host(before.refused)
         gram, is_kept = self.batches.gram(precision, S, self._keeps_gram)
+        if self._cuts_anew and is_kept:
+            gram = xp.empty_like(gram)
+            self.batches.compute_gram(self._cut, precision, gram)
         direct = K <= FEW_PROBLEMS
         several, parts = S > 1 or direct, PARTS if direct else 1
         state = GramState(
-            problem.loss, real, precision, data.d, K, S, B, self.sweeps, self.batches.cut, gram,
+            problem.loss, real, precision, data.d, K, S, B, self.sweeps, self._cut, gram,
             is_kept, targets.columns(real), device.upload(problem.offset[active], real),
             device.upload(targets.columns_of(problem.k)[active]), device.upload(unit, real),
             None if problem.bias is None else device.upload(problem.bias[active], real),
@@ -198,6 +204,8 @@ class GramTrainer:
         """Begin the next epoch; N times the gap that the last one has shown, per problem."""
         state, count = self.state, len(self.batches.cut)
         shown = self.device.to_host(state.estimate).sum(axis=0)
+        if self._cuts_anew and self._iteration:
+            self._cut_anew()
         order = np.full(self.rounds * self.S, -1, np.int32)
         order[:count] = self._rng.permutation(count)
         state.order[:] = self.device.upload(order)
@@ -205,6 +213,15 @@ class GramTrainer:
         state.estimate[:] = 0.0
         self._left = self.rounds
         return shown
+
+    def _cut_anew(self) -> None:
+        """Other batches for the next epoch, where there are few (`engines/batch_order.py`)."""
+        state, rows = self.state, self._rng.permutation(self.data.n)
+        cut = self.batches.laid_out(self.device.upload(rows, np.int32))
+        state.alpha[:] = moved_alpha(self.device, state.alpha, self._cut, cut)
+        self._cut[:] = cut
+        if state.gram_is_kept:
+            self.batches.compute_gram(cut, state.precision, state.gram)
 
     def run(self, until: int, targets: np.ndarray, stop: StopFlag) -> Progress:
         estimates = np.full(self.problem.k, inf)
@@ -248,7 +265,7 @@ class GramTrainer:
 
     @property
     def _dual(self) -> DeviceDual:
-        return DeviceDual(self.data, self._problem, self.batches.cut, self.state.alpha)
+        return DeviceDual(self.data, self._problem, self._cut, self.state.alpha)
 
     @property
     def _problem(self) -> Problem:
@@ -324,13 +341,15 @@ class GramTrainer:
         if not self._iteration:
             return  # alpha is where it started, which is what is kept
         with self.device as device:
-            places = np.flatnonzero(which[self.active])
+            alpha, places = self.state.alpha, np.flatnonzero(which[self.active])
+            if self._cuts_anew:
+                alpha = moved_alpha(device, alpha, self._cut, self.batches.cut)
             if places.size == self.problem.k:
-                self._best_alpha[:] = self.state.alpha
+                self._best_alpha[:] = alpha
                 return
             to, places = device.upload(self.active[places]), device.upload(places)
-            for part in _parts(self.state.alpha):
-                self._best_alpha[part, to] = self.state.alpha[part][:, places]
+            for part in _parts(alpha):
+                self._best_alpha[part, to] = alpha[part][:, places]
 
     def best(self) -> tuple[np.ndarray, DeviceDual]:
         return self._best_W, DeviceDual(self.data, self.problem, self.batches.cut, self._best_alpha)

@@ -195,9 +195,9 @@ class CudaKernels:
             _typed(
                 (
                     products, at.dual.alpha, at.dual.cut, *divmod(begin, at.dual.B), count,
-                    at.dual.B, *_targets(at.targets), at.constants, at.problems, at.lengths, at.bias,
-                    at.w_bias, at.per_length, at.constant_error, np.float64(at.relative_error), K,
-                    *_box(at.loss), out,
+                    at.dual.B, *_targets(at.targets), at.constants, at.problems, at.lengths,
+                    at.bias, at.w_bias, at.per_length, at.constant_error,
+                    np.float64(at.relative_error), K, *_box(at.loss), out,
                 )
             ),
         )  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 from batchsvm.core.certificate import SUM_COUNT, Sums
 from batchsvm.core.problem import Facts, Problem
 from batchsvm.core.rounding import response_error
-from batchsvm.core.vectors import norm
+from batchsvm.core.vectors import column_norms
 from batchsvm.engines.gpu.dual import DeviceDual
 from batchsvm.losses import Loss
 
@@ -53,11 +53,11 @@ def point_pass(
 ) -> tuple[PointPass, np.ndarray]:
     """What the kernels need at (W, alpha), and the norms of W."""
     upload, p, K = data.device.upload, problem.columns(data.d), problem.k
-    norms = np.zeros(K) if W is None else np.array([norm(w) for w in np.ascontiguousarray(W.T)])
-    errors = np.zeros((3, K))
-    for k in range(K if W is not None else 0):
-        assert W is not None
-        if W[:, k].any() or problem.has_offset:
+    norms, errors = np.zeros(K), np.zeros((3, K))
+    if W is not None:
+        norms = column_norms(W)
+        is_rounded = W.any(axis=0) | problem.has_offset
+        for k in np.flatnonzero(is_rounded).tolist():
             errors[:, k] = response_error(
                 float(norms[k]), p, facts.longest_row, float(problem.offset[k]), problem.radius
             )

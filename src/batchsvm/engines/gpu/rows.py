@@ -23,6 +23,7 @@ class DeviceRows(Protocol):
     longest: int
     nbytes: int
     is_dense: bool
+    deterministic: bool  # whether sums of rows have the same bits every time
 
     def norms2(self) -> Any:
         """||x_i||^2 of every row, (n,), float64."""
@@ -49,6 +50,7 @@ class DenseRows:
     """A row-major array of the device."""
 
     is_dense = True
+    deterministic = True
 
     def __init__(self, device: CudaDevice, values: Any, kind: str) -> None:
         self.device, self.values, self.kind = device, values, kind

@@ -1,8 +1,9 @@
 """Training one problem in mini-batches: naive, safe and aggressive SDCA, and Pegasos.
 
 Made for sparse rows, and for dense ones as well.  The rows are shuffled once and cut into batches;
-an epoch visits the batches in a fresh order, and is one launch of the kernel in `cuda/sparse.cu`,
-or some of them where it takes long.  The last batch may have fewer rows.
+an epoch visits the batches in a fresh order.  A launch of the kernel in `cuda/sparse.cu` makes the
+iterations of some epochs, or of a part of one where that takes long, and ends early with an epoch
+that has shown a gap within the target.  The last batch may have fewer rows.
 
 The aggressive rule is Algorithm 2 in one pass.  The paper computes a tentative step, rho from it,
 and then the step with rho in the place of beta, which needs Delta twice; here the step with beta is
@@ -34,9 +35,10 @@ from batchsvm.engines.gpu import passes
 from batchsvm.engines.gpu.batches import Batches, batches_of
 from batchsvm.engines.gpu.device import CudaDevice
 from batchsvm.engines.gpu.dual import DeviceDual, placed_alpha
+from batchsvm.engines.gpu.fixed_point import column_scales, longest_step
 from batchsvm.engines.gpu.kernels import parameter_of
 from batchsvm.engines.gpu.rows import DenseRows
-from batchsvm.engines.gpu.sparse_kernels import SUMS, Control, Setting
+from batchsvm.engines.gpu.sparse_kernels import PLACES, SUMS, Control, Setting
 from batchsvm.engines.gpu.sparse_rows import CsrRows
 from batchsvm.engines.protocol import Dual, Progress
 from batchsvm.losses import Loss
@@ -50,6 +52,7 @@ REFRESH_EPOCHS = 6  # after so many, w is computed anew from alpha: float32 step
 STALLED = 0.7  # of the gap left since the last full pass: then steps are made in float64
 ENTRIES_PER_LAUNCH = 2**31  # some tenths of a second: then the stop flag is looked at
 ENTRIES_PER_WAIT = 2**17  # that could be read while the blocks of an iteration wait
+EPOCHS_PER_LAUNCH = 8  # at most
 
 
 @dataclass(eq=False)
@@ -63,18 +66,19 @@ class BatchState:
     B: int
     norms2: Any  # (n,), float64
     cut: Any  # (batches, B): rows, -1 for none
-    order: Any  # (batches,): of an epoch
+    order: Any  # (epochs of a launch times batches,)
     targets: Any
     constants: Any  # (1,)
     problems: Any  # (1,)
     settings: Any  # by `Setting`, float64
     control: Any  # by `Control`, float64
-    sums: Any  # (2, SUMS), float64
+    sums: Any  # (2, SUMS), float64; (2, SUMS, PLACES) in a fixed order
     arrived: Any  # one unsigned integer
     w: Any  # (p,); v of Pegasos
-    deltas: Any  # (2, d)
+    deltas: Any  # (2, d); int64 in fixed point
     alpha: Any  # (batches, 1, B), relative to the weights; g of Pegasos
     before: Any  # (B,): alpha of a batch before its step
+    scales: Any  # (d,), float64: units of deltas in fixed point; None where they are real numbers
 
 
 class BatchTrainer:
@@ -108,11 +112,14 @@ class BatchTrainer:
             self.state = self._make_state(schedule, real, w, alpha)
             if dual is not None:
                 self._start_from_alpha()
-            self._begin_epoch()
-            device.kernels.train_batches(self.state, 0, 0)
-        per_row = data.nonzeros / data.n
-        work = schedule.batch_size * per_row + data.d + ENTRIES_PER_WAIT
-        self._per_launch = max(1, int(ENTRIES_PER_LAUNCH / work))
+            per_row = data.nonzeros / data.n
+            work = schedule.batch_size * per_row + data.d + ENTRIES_PER_WAIT
+            self._per_launch = max(1, int(ENTRIES_PER_LAUNCH / work))
+            self._epochs = self._per_launch // len(self.batches.cut)
+            self._epochs = max(1, min(self._epochs, EPOCHS_PER_LAUNCH))
+            self._next_order: np.ndarray | None = self._draw_order()
+            self._begin_order()
+            device.kernels.train_batches(self.state, 0, 0, -inf)
 
     def _first_alpha(self, dual: Dual | None, real: str) -> Any:
         cut, device = self.batches.cut, self.device
@@ -127,6 +134,11 @@ class BatchTrainer:
         device, problem, data = self.device, self.problem, self.data
         xp, targets, cut = device.xp, problem.targets, self.batches.cut
         assert isinstance(data.rows, DenseRows | CsrRows)
+        settings, scales, d = self._settings(schedule), None, data.d
+        if data.deterministic:
+            settings[Setting.LIMIT] = step = longest_step(data, problem, self.method)
+            step *= settings[Setting.SHARE] if self._is_primal else 1.0
+            scales = column_scales(data, step * float(self.facts.largest_weight[0]), cut.shape[1])
         control = np.zeros(len(Control))
         control[Control.SHRINK] = 1.0
         control[Control.BETA] = np.nan
@@ -134,12 +146,13 @@ class BatchTrainer:
             control[Control.BETA] = self.method.first_beta(schedule.beta_b)
         return BatchState(
             problem.loss, real, RULES[type(self.method)], data.rows, cut.shape[1], data.norms2,
-            cut, xp.zeros(len(cut), np.int32), targets.columns(real),  # type: ignore[attr-defined]
+            cut, None, targets.columns(real),  # type: ignore[attr-defined]
             device.upload(problem.offset, real),
             device.upload(targets.columns_of(1)),  # type: ignore[attr-defined]
-            device.upload(self._settings(schedule)), device.upload(control), xp.zeros((2, SUMS)),
-            xp.zeros(1, np.uint32), w, xp.zeros((2, data.d), real), alpha,
-            xp.zeros(cut.shape[1], real),
+            device.upload(settings), device.upload(control),
+            xp.zeros((2, SUMS) if scales is None else (2, SUMS, PLACES)), xp.zeros(1, np.uint32), w,
+            xp.zeros((2, d), real if scales is None else np.int64), alpha,
+            xp.zeros(cut.shape[1], real), scales,
         )  # fmt: skip
 
     def _settings(self, schedule: Schedule) -> np.ndarray:
@@ -169,37 +182,57 @@ class BatchTrainer:
 
     # Iterations.
 
-    def _begin_epoch(self) -> None:
+    def _draw_order(self) -> np.ndarray:
         count = len(self.batches.cut)
-        self.state.order[:] = self.device.upload(self._rng.permutation(count), np.int32)
-        self._done = 0  # batches of the epoch
+        drawn = [self._rng.permutation(count) for _ in range(self._epochs)]
+        return np.concatenate(drawn, dtype=np.int32)
 
-    def _end_epoch(self) -> float:
-        """Begin the next epoch; the gap that the last one has shown."""
-        shown = float(self.state.control[Control.ESTIMATE]) / self.weight
-        self.state.control[Control.ESTIMATE] = 0.0
-        self._begin_epoch()
-        self._epochs_since_refresh += 1
-        return inf if self._is_primal else shown
+    def _begin_order(self) -> None:
+        self.state.order, self._next_order = self.device.upload(self._next_order), None
+        self._done = 0  # batches of the order
 
     def run(self, until: int, targets: np.ndarray, stop: StopFlag) -> Progress:
-        target, estimate, count = float(targets[0]), inf, len(self.batches.cut)
+        target, estimate, total = float(targets[0]), inf, self.state.order.size
+        enough = self.weight * target
         with self.device as device:
             while not isnan(target) and self._iteration < until and not stop.is_set:
-                some = min(count - self._done, until - self._iteration, self._per_launch)
-                device.kernels.train_batches(self.state, self._done, some)
-                self._iteration, self._done = self._iteration + some, self._done + some
-                device.synchronize()  # so that the stop flag is looked at in time
-                if self._done < count:
+                some = min(total - self._done, until - self._iteration, self._per_launch)
+                some = min(some, self._before_refresh())
+                device.kernels.train_batches(self.state, self._done, some, enough)
+                if self._next_order is None:
+                    self._next_order = self._draw_order()  # while the device is at work
+                control = device.to_host(self.state.control)  # waits, so that `stop` is seen
+                whole = self._note(int(control[Control.DONE]))
+                if not whole or self._is_primal:
                     continue
-                shown = self._end_epoch()
-                if shown <= target:
-                    estimate = shown
+                if control[Control.SHOWN] <= enough:
+                    estimate = float(control[Control.SHOWN]) / self.weight
                     break
-                drifts = self.state.real == "float32" and not self._is_primal
-                if drifts and self._epochs_since_refresh >= REFRESH_EPOCHS:
+                if self._drifts and self._epochs_since_refresh >= REFRESH_EPOCHS:
                     self._set_w(self._combination())
         return Progress(np.array([self._iteration]), np.array([estimate]))
+
+    @property
+    def _drifts(self) -> bool:
+        """Whether w moves away from w(alpha), by the rounding of many steps."""
+        return not self._is_primal and (self.state.real == "float32" or self.data.deterministic)
+
+    def _before_refresh(self) -> int:
+        """After so many iterations at the most, w is to be computed anew or an epoch ends."""
+        count = len(self.batches.cut)
+        epochs = max(REFRESH_EPOCHS - self._epochs_since_refresh, 1) if self._drifts else inf
+        return int(min(epochs, self._epochs) * count) - self._done % count
+
+    def _note(self, done: int) -> bool:
+        """Take note of iterations that were made; whether the last one has ended an epoch."""
+        count = len(self.batches.cut)
+        epochs = (self._done + done) // count - self._done // count
+        self._iteration, self._done = self._iteration + done, self._done + done
+        self._epochs_since_refresh += epochs
+        is_whole = self._done % count == 0
+        if self._done == self.state.order.size:
+            self._begin_order()
+        return is_whole
 
     # Points and passes.
 
@@ -240,7 +273,7 @@ class BatchTrainer:
         if self._automatic and gap > STALLED * self._gap_before and self.state.real == "float32":
             state, targets = self.state, self.problem.targets
             state.real = "float64"
-            for name in ("w", "deltas", "alpha", "before"):
+            for name in ("w", "alpha", "before", *(("deltas",) if state.scales is None else ())):
                 setattr(state, name, getattr(state, name).astype(np.float64))
             state.targets = targets.columns("float64")  # type: ignore[attr-defined]
             state.constants = self.device.upload(self.problem.offset)

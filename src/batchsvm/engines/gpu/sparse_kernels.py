@@ -1,6 +1,6 @@
 """Launches of the kernels for sparse rows (csr.cu) and for mini-batch steps (sparse.cu).
 
-`tests/engines/simulated_sparse.py` has the same methods in NumPy.
+`tests/simulated_sparse.py` has the same methods in NumPy.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Setting(IntEnum):
     SHARE = 6  # of Pegasos: what a row's subgradient is multiplied by
     RADIUS = 7  # -1 for none
     PARAMETER = 8  # of the loss
+    LIMIT = 9  # the longest step in fixed point
 
 
 class Control(IntEnum):
@@ -50,9 +51,12 @@ class Control(IntEnum):
     TURN = 3  # which of the two deltas, and of the two lines of sums, is clear
     ITERATIONS = 4  # t of Pegasos
     SHRINK = 5  # what v of Pegasos is still to be multiplied by, since it was projected
+    SHOWN = 6  # N times the gap that the last whole epoch has shown
+    DONE = 7  # iterations that the last launch has made
 
 
-SUMS = 4  # that an iteration makes: see sparse.cu
+SUMS = 5  # that an iteration makes: see sparse.cu
+PLACES = 1024  # for parts of a sum in a fixed order, one of each block
 
 
 class DeviceKernels(CudaKernels):
@@ -96,26 +100,39 @@ class DeviceKernels(CudaKernels):
 
     # Mini-batch steps (sparse.cu).
 
-    def train_batches(self, state: BatchState, first: int, count: int) -> None:
-        """Iterations with `count` batches of the order, from the place `first` on.  A count of 0
-        compiles what the next call needs."""
+    def column_peaks(self, rows: Any, out: Any) -> None:
+        """out (d,) = the largest |x_ij| of every column, where out has been 0."""
+        defines = {**_source_of(rows), **_index_of(rows)}
+        kernel = self.function(
+            "peaks.cu", "column_peaks", "float64", **defines, DENSE=int(rows.is_dense)
+        )
+        arguments = *_arrays_of(rows), out, np.int64(rows.n), rows.d
+        kernel((-(-rows.n * 32 // THREADS),), (THREADS,), _typed(arguments))
+
+    def train_batches(self, state: BatchState, first: int, count: int, target: float) -> None:
+        """Iterations with up to `count` batches of the order, from the place `first` on; they end
+        with an epoch that has shown a gap of at most target / N.  A count of 0 compiles what the
+        next call needs."""
         s, rows = state, state.rows
+        assert first + count <= len(s.order)
         defines = {**_source_of(rows), **_index_of(rows)}
         raw = self.function(
             "sparse.cu", "train", s.real, s.loss, **defines, DENSE=int(rows.is_dense),
             RULE=s.rule, THREADS=THREADS, BLOCKS=BLOCKS_PER_MULTIPROCESSOR,
+            DETERMINISTIC=int(s.scales is not None),
         )  # fmt: skip
         kernel = raw.kernel  # a function of the device: here it is compiled
         if not count:
             return
         arguments = (
-            *_arrays_of(rows), s.norms2, s.cut, s.order[first : first + count], count, s.B,
-            *_targets(s.targets), s.constants, s.problems, s.settings, rows.d, len(s.w), s.w,
-            s.deltas, s.alpha, s.before, s.control, s.sums, s.arrived,
+            *_arrays_of(rows), s.norms2, s.cut, s.order, first, count, len(s.cut), s.B,
+            np.float64(target), *_targets(s.targets), s.constants, s.problems, s.settings, s.scales,
+            rows.d, len(s.w), s.w, s.deltas, s.alpha, s.before, s.control, s.sums, s.arrived,
         )  # fmt: skip
         for_rows = -(-s.B * 32 // THREADS)
         for_columns = -(-len(s.w) // (COLUMNS_PER_THREAD * THREADS))
         blocks = min(max(for_rows, for_columns), self._resident_blocks(kernel))
+        assert blocks <= PLACES
         # Launched so, all blocks are on the device at the same time, or it is an error.
         kernel((blocks,), (THREADS,), _typed(arguments), enable_cooperative_groups=True)
 

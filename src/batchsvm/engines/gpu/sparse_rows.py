@@ -180,13 +180,23 @@ def _without_repeats(device: CudaDevice, values: Any, indices: Any, starts: Any,
         is_first[1:] = (used[1:] != used[:-1]) | (rows[1:] != rows[:-1])
         if not bool(is_first.all()):
             tell_conversion("X", REPEATED, "canonical CSR")
-            groups = xp.cumsum(is_first) - 1
-            values, before = xp.zeros(int(groups[-1]) + 1, values.dtype), values[:end][order]
-            xp.add.at(values, groups, before)
+            values = _added_up(xp, values[:end][order], is_first)
             indices, rows = used[is_first], rows[is_first]
             numbers = xp.arange(len(starts), dtype=rows.dtype)
             starts = xp.searchsorted(rows, numbers).astype(starts.dtype)
     return CsrRows(device, values, indices, starts, d)
+
+
+def _added_up(xp: Any, values: Any, is_first: Any) -> Any:
+    """The sums of groups of values that follow each other, each from its first value on: in no
+    fixed order, a sum of three would be rounded differently each time."""
+    groups, begins = xp.cumsum(is_first) - 1, xp.flatnonzero(is_first)
+    places = xp.arange(len(values)) - begins[groups]
+    found = values[begins]
+    for place in range(1, int(places.max()) + 1):
+        chosen = xp.flatnonzero(places == place)
+        found[groups[chosen]] += values[chosen]
+    return found
 
 
 def _rows_of_entries(xp: Any, starts: Any, count: int) -> Any:

@@ -17,7 +17,7 @@ extern "C" __global__ void finish(
     T square = 0;
     for (int j = threadIdx.x; j < columns; j += blockDim.x) {
         T sum = 0;
-#pragma unroll 8
+#pragma unroll 16
         for (int p = 0; p < parts; p++) sum += change[p * next_d + j];
         change[j] = sum;
         square += sum * sum;

@@ -6,18 +6,25 @@
 // adds what they change to `delta`, with atomic additions whose results nobody waits for.  Then all
 // threads pass over w, which takes the change; and `delta` is cleared.
 //
-// A launch visits a row at most once, so that alpha needs no waiting of its own.  The adaptive rule
-// moves w and alpha before it knows whether D has risen, and takes a step that it has to refuse
-// back, which costs a third wait; it clears `delta` during the next iteration, which has another.
+// A launch may take several epochs, and ends after the first one that has shown a gap within the
+// target.  The same warp has a row in each of them, and alpha needs no waiting of its own.  The
+// adaptive rule moves w and alpha before it knows whether D has risen, and takes a step that it has
+// to refuse back, which costs a third wait; it clears `delta` during the next iteration, which has
+// another.
 //
-// What RULE, SOURCE, INDEX, START and DENSE are is defined by whoever compiles this.
+// Floating-point additions in no fixed order round differently each time.  With DETERMINISTIC,
+// `delta` is made of integers, whose additions round nothing: entry j in units of 1/scales[j], a
+// power of two by which no sum can overflow (fixed_point.py).  Sums over blocks are then added up
+// in the order of the blocks, by each of them.
+//
+// What RULE, SOURCE, INDEX, START, DENSE and DETERMINISTIC are is defined by whoever compiles this.
 
 enum Rule { FIXED, ADAPTIVE, PEGASOS };
 // Numbers that stay, numbers that a launch leaves to the next one, and sums over an iteration; in
 // the order of sparse_kernels.py.
-enum Setting { UNIT, BIAS, LEAST_NORM2, BETA_B, GAMMA, LAM, SHARE, RADIUS, PARAMETER };
-enum Control { BETA, REFUSED, ESTIMATE, TURN, ITERATIONS, SHRINK };
-enum Sum { GAIN, SPREAD, TOTAL, SQUARE, SUMS };
+enum Setting { UNIT, BIAS, LEAST_NORM2, BETA_B, GAMMA, LAM, SHARE, RADIUS, PARAMETER, LIMIT };
+enum Control { BETA, REFUSED, ESTIMATE, TURN, ITERATIONS, SHRINK, SHOWN, DONE };
+enum Sum { GAIN, SPREAD, TOTAL, SQUARE, GAPS, SUMS };
 
 constexpr double AFTER_REFUSAL = 1.5;  // beta grows by it
 
@@ -50,17 +57,49 @@ __device__ inline void wait_for_all(unsigned *arrived) {
     __syncthreads();
 }
 
-// *to += the sum over all threads of all blocks.
-__device__ inline void add_up(double value, double *to) {
-    value = block_sum(value);
-    if (threadIdx.x == 0 && value != 0) atomicAdd(to, value);
+#if DETERMINISTIC
+typedef long long Entry;  // of delta
+constexpr int PLACES = 1024;  // of blocks, for each sum
+
+__device__ inline void add_to(Entry *to, T coefficient, T value, double scale) {
+    const Entry term = __double2ll_rn(double(coefficient) * value * scale);
+    atomicAdd((unsigned long long *)to, (unsigned long long)term);
 }
+__device__ inline T change_of(Entry entry, double scale) { return T(double(entry) / scale); }
+
+// Sums over all threads of all blocks: what each gives, and after a wait what all have given.
+__device__ inline void give(double value, double *sums, Sum which) {
+    value = block_sum(value);
+    if (threadIdx.x == 0) sums[which * PLACES + blockIdx.x] = value;
+}
+__device__ inline double given(const double *sums, Sum which) {
+    double value = 0;
+    for (int b = threadIdx.x; b < gridDim.x; b += blockDim.x)
+        value += __ldcg(sums + which * PLACES + b);
+    return block_sum(value);  // which every thread has
+}
+#else
+typedef T Entry;
+constexpr int PLACES = 1;
+
+__device__ inline void add_to(Entry *to, T coefficient, T value, double) {
+    atomicAdd(to, coefficient * value);
+}
+__device__ inline T change_of(Entry entry, double) { return entry; }
+
+__device__ inline void give(double value, double *sums, Sum which) {
+    value = block_sum(value);
+    if (threadIdx.x == 0 && value != 0) atomicAdd(sums + which, value);
+}
+__device__ inline double given(const double *sums, Sum which) { return __ldcg(sums + which); }
+#endif
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) train(
     const SOURCE *__restrict__ values, const INDEX *__restrict__ indices,
     const START *__restrict__ starts, const double *__restrict__ norms2,
-    const int *__restrict__ cut, const int *__restrict__ order, int count, int batch_rows, TARGETS,
-    const double *__restrict__ settings, int columns, int length, T *w, T *deltas, T *alpha,
+    const int *__restrict__ cut, const int *__restrict__ order, int first, int count,
+    int batches, int batch_rows, double target, TARGETS, const double *__restrict__ settings,
+    const double *__restrict__ scales, int columns, int length, T *w, Entry *deltas, T *alpha,
     T *before, double *control, double *sums, unsigned *arrived) {
     const int lane = threadIdx.x & 31;
     const long long thread = (long long)blockIdx.x * blockDim.x + threadIdx.x;
@@ -70,14 +109,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) train(
     const double bias = settings[BIAS], bias2 = bias * bias, least_norm2 = settings[LEAST_NORM2];
     const double beta_b = settings[BETA_B], radius = settings[RADIUS], lam = settings[LAM];
     const bool projects = radius > 0;
+    const T limit = T(settings[LIMIT]);
     double beta = control[BETA], refused = control[REFUSED], iterations = control[ITERATIONS];
-    double shrink = control[SHRINK], estimate = 0;
-    int turn = int(control[TURN]);
+    double shrink = control[SHRINK], estimate = control[ESTIMATE], shown = control[SHOWN];
+    double gaps = 0;  // of the rows of this thread, since `estimate`
+    int turn = int(control[TURN]), step = 0;
+    const auto scale_of = [=](long long j) { return DETERMINISTIC ? scales[j] : 1.0; };
 
-    for (int step = 0; step < count; step++) {
-        T *delta = deltas + (long long)turn * columns;
-        double *own = sums + turn * SUMS;
-        const long long base = (long long)order[step] * batch_rows;
+    for (bool is_enough = false; step < count && !is_enough; step++) {
+        Entry *delta = deltas + (long long)turn * columns;
+        double *own = sums + turn * SUMS * PLACES;
+        const bool ends_epoch = (first + step + 1) % batches == 0;
+        const bool shows = RULE != PEGASOS && (ends_epoch || step + 1 == count);
+        const long long base = (long long)order[first + step] * batch_rows;
         const T scale = RULE == PEGASOS ? T(shrink / (lam * max(iterations, 1.0))) : T(1);
         const T w_bias = length > columns ? T(bias) * w[columns] : T(0);
         double gain = 0, spread = 0, total = 0;
@@ -97,18 +141,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) train(
             if (e.weight > 0) {
                 if (RULE == PEGASOS) {
                     T slope = loss_subgradient(response, parameter);
+                    if (DETERMINISTIC) slope = min(max(slope, -limit), limit);
                     best = old - slope;
                     coefficient = -T(settings[SHARE]) * e.sign * e.weight * slope;
                 } else {
                     T length2 = T(max(norm2, least_norm2));
                     T q = max(T(beta) * length2 * e.weight * unit, T(TINY));
                     best = loss_dual_step(old, response, q, parameter);
+                    // A shorter step raises D as well.
+                    if (DETERMINISTIC && best - old > limit) best = old + limit;
+                    if (DETERMINISTIC && old - best > limit) best = old - limit;
                     coefficient = e.sign * e.weight * (best - old);
                 }
             }
             if (coefficient != 0)
-                for (int k = lane; k < x.length; k += 32)
-                    atomicAdd(delta + x.column(k), coefficient * x.value(k));
+                for (int k = lane; k < x.length; k += 32) {
+                    const long long j = x.column(k);
+                    add_to(delta + j, coefficient, x.value(k), scale_of(j));
+                }
             if (lane == 0) {
                 alpha[base + place] = best;
                 if (RULE == ADAPTIVE) before[place] = old;
@@ -116,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) train(
                 // In float64: these are differences of numbers that are almost equal.
                 const double c = e.weight, a = response, p = parameter, from = old, to = best;
                 if (RULE != PEGASOS && c > 0)
-                    estimate += c * (loss_value(a, p) + loss_conjugate(from, p) + from * a);
+                    gaps += c * (loss_value(a, p) + loss_conjugate(from, p) + from * a);
                 if (RULE == ADAPTIVE && coefficient != 0) {
                     const double change = c * (to - from);
                     spread += max(norm2, least_norm2) * change * change;
@@ -124,13 +174,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) train(
                 }
             }
         }
-        if (RULE == ADAPTIVE) add_up(gain, own + GAIN), add_up(spread, own + SPREAD);
-        if (length > columns) add_up(total, own + TOTAL);
+        if (RULE == ADAPTIVE) give(gain, own, GAIN), give(spread, own, SPREAD);
+        if (length > columns) give(total, own, TOTAL);
+        if (shows) give(gaps, own, GAPS), gaps = 0;
         wait_for_all(arrived);
 
+        const T bias_change = length > columns ? T(bias * given(own, TOTAL)) : T(0);
         double square = 0;
         for (long long j = thread; j < length; j += threads) {
-            const T change = j < columns ? __ldcg(delta + j) : T(bias * __ldcg(own + TOTAL));
+            const Entry entry = j < columns ? __ldcg(delta + j) : Entry(0);
+            const T change = j < columns ? change_of(entry, scale_of(j)) : bias_change;
             if (RULE == PEGASOS) {
                 const T moved = T(shrink) * w[j] + change;
                 w[j] = moved;
@@ -139,35 +192,35 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) train(
                 w[j] += unit * change;
                 square += double(change) * change;
             }
-            if (RULE != ADAPTIVE && change != 0 && j < columns) delta[j] = 0;
+            if (RULE != ADAPTIVE && entry != 0) delta[j] = 0;
         }
-        if (RULE == ADAPTIVE || (RULE == PEGASOS && projects)) add_up(square, own + SQUARE);
-        if (thread < SUMS) sums[(turn ^ 1) * SUMS + thread] = 0;  // everybody has read these
+        if (RULE == ADAPTIVE || (RULE == PEGASOS && projects)) give(square, own, SQUARE);
+        // Everybody has read these.
+        if (!DETERMINISTIC && thread < SUMS) sums[(turn ^ 1) * SUMS + thread] = 0;
         wait_for_all(arrived);
 
         if (RULE == PEGASOS) {
             iterations += 1;
             shrink = 1;
             if (projects) {
-                const double size = sqrt(__ldcg(own + SQUARE)), limit = radius * lam * iterations;
+                const double size = sqrt(given(own, SQUARE)), limit = radius * lam * iterations;
                 if (size > limit) shrink = limit / size;
             }
         }
         if (RULE == ADAPTIVE) {
-            spread = __ldcg(own + SPREAD), square = __ldcg(own + SQUARE);
+            spread = given(own, SPREAD), square = given(own, SQUARE), gain = given(own, GAIN);
             const bool moves = spread > 0;
-            const bool refuses =
-                moves && !(__ldcg(own + GAIN) - settings[UNIT] * square / 2 > 0);
+            const bool refuses = moves && !(gain - settings[UNIT] * square / 2 > 0);
             if (moves) {
                 const T rho = T(min(max(square / spread, 1.0), beta_b)), gamma = T(settings[GAMMA]);
                 beta = max(pow(T(beta), gamma) * pow(rho, 1 - gamma), T(1));
             }
             if (refuses) beta = min(AFTER_REFUSAL * beta, beta_b), refused += 1;
             for (long long j = thread; j < length; j += threads) {
-                const T change = j < columns ? __ldcg(delta + j) : T(bias * __ldcg(own + TOTAL));
-                if (change == 0) continue;
-                if (refuses) w[j] -= unit * change;
-                if (j < columns) delta[j] = 0;
+                const Entry entry = j < columns ? __ldcg(delta + j) : Entry(0);
+                const T change = j < columns ? change_of(entry, scale_of(j)) : bias_change;
+                if (refuses && change != 0) w[j] -= unit * change;
+                if (entry != 0) delta[j] = 0;
             }
             if (refuses) {
                 if (lane == 0)  // each warp its own rows, so that nobody has to wait
@@ -176,12 +229,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) train(
                 wait_for_all(arrived);
             }
         }
+        if (shows) estimate += given(own, GAPS);
+        if (ends_epoch) {
+            is_enough = RULE != PEGASOS && estimate <= target;
+            shown = estimate, estimate = 0;
+        }
         turn ^= 1;
     }
 
-    if (RULE != PEGASOS) add_up(estimate, control + ESTIMATE);
     if (thread == 0) {
         control[BETA] = beta, control[REFUSED] = refused, control[TURN] = turn;
-        control[ITERATIONS] = iterations, control[SHRINK] = shrink;
+        control[ITERATIONS] = iterations, control[SHRINK] = shrink, control[DONE] = step;
+        control[ESTIMATE] = estimate, control[SHOWN] = shown;
     }
 }
