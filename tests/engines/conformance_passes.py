@@ -9,7 +9,7 @@ from math import inf
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from setting import CASES, CLOSED, CUT_SMALL, Setting, close_to, dense, offered
+from setting import CASES, CLOSED, CUT_SMALL, FORMS, RUNS, Setting, close_to, dense, offered
 
 import batchsvm
 from batchsvm.core.certificate import SUPPORT_VECTORS
@@ -271,7 +271,9 @@ def test_fits_refuse_closed_data_and_what_is_settled_by_placing(engine):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("storage", ["dense", "csr"])
+@pytest.mark.parametrize(
+    ("engine", "storage"), dict.fromkeys(run.values[:2] for run in RUNS), ids="-".join
+)
 def test_fits_in_several_threads_at_once_are_those_one_after_another(engine, storage, jobs):
     X, y = toy("hinge")
     methods = [method for method in offered(engine, storage) if not isinstance(method, Naive)]
@@ -284,12 +286,11 @@ def test_fits_in_several_threads_at_once_are_those_one_after_another(engine, sto
         )  # fmt: skip
         return found.w, found.alpha, found.history.gap
 
-    with place_on(engine, FORMATS[f"{storage}-float64{'-int32' * (storage == 'csr')}"](X), jobs,
-                  CUT_SMALL) as data:  # fmt: skip
+    stored = FORMATS[FORMS[storage]](X)
+    with place_on(engine, stored, jobs, CUT_SMALL, deterministic=True) as data:
         one_by_one = [fit(data, seed) for seed in range(6)]
         with ThreadPoolExecutor(4) as threads:
             at_once = list(threads.map(lambda seed: fit(data, seed), range(6)))
-        same = np.testing.assert_array_equal if data.deterministic else close_to
     for alone, together in zip(one_by_one, at_once, strict=True):
         for expected, found in zip(alone, together, strict=True):
-            same(found, expected)
+            np.testing.assert_array_equal(found, expected)
