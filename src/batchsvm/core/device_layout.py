@@ -77,7 +77,7 @@ def lay_out_on_device(work: DeviceWork, method: Method | None, batch_size: int |
     if batch_size is not None and batch_size > MAX_BATCH_ROWS:
         raise ValueError(
             f'batch_size must be at most {MAX_BATCH_ROWS} for method "gram" on the gpu engine,'
-            f" not {batch_size}"
+            f' not {batch_size}; method="aggressive" takes any'
         )
     size = min(batch_size or _rows_of(work.problems), work.n)
     batches = _batches_of(work, method, size)
