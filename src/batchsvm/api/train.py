@@ -66,7 +66,7 @@ def place(
     Returns
     -------
     Dataset
-        A context manager; `close()` gives its threads back.
+        A context manager; `close()` gives back its threads, and its memory on a device.
 
     Examples
     --------
@@ -121,8 +121,8 @@ def fit(
     Parameters
     ----------
     X : array or CSR matrix of shape (n, d), or placed data
-        float32 or float64, used in place; CSR with int32 or int64 indices.  `place(X)` makes
-        placed data, which serve many fits.
+        float32 or float64, used in place; CSR with int32 or int64 indices; on a device float16 and
+        bfloat16 too.  `place(X)` makes placed data, which serve many fits.
     y : array of shape (n,)
         Two classes (the larger label counts as +1) for a classification loss, numbers
         for a regression loss.  If there is one class only, it counts as +1, or as -1 if
@@ -135,11 +135,13 @@ def fit(
     method : str or method object
         "pegasos", "naive", "safe", "guarded", "aggressive", "blocks", "gram", or e.g.
         `methods.Aggressive(gamma=0.9)`.  "auto" is SDCA: serial on one thread, guarded or
-        blocks on several, aggressive for a batch size that was asked for.
+        blocks on several, aggressive for a batch size that was asked for; on a device gram for
+        dense rows and aggressive for sparse ones.
     batch_size : int or "auto"
         From 1 to n.  "auto" with method "auto" is 1 on one thread, which gains nothing from
         batches, and on several up to 16 per thread, but no more than 1/sigma^2, or 8 to 32 per
-        block; else the largest b with beta_b <= 2, about 1/sigma^2.
+        block; else the largest b with beta_b <= 2, about 1/sigma^2.  For gram it is the rows of one
+        batch: "auto" is 64 on the host, and 64 or 128 on a device, where 512 is the most.
     tol : float
         Stop when the proven bound on P(w) - P* is at most tol P(w), or tol^2 P(0) where the
         optimum is next to nothing: with 1e-3, the objective is at most 0.1 % above its optimum.
@@ -258,7 +260,8 @@ def fit_many(
     initial : Solutions, optional
         Start from the dual points of an earlier call with the same rows.
     random_state : int, Generator, RandomState or None
-        Problem k has this seed + k.
+        Problem k has this seed + k; on a device, problems that are trained at once share one order
+        of rows.
     callback : callable, optional
         Called with the number of a problem and a `Checkpoint` after each certificate; a true
         result stops that problem.
@@ -266,7 +269,7 @@ def fit_many(
         1 shows one progress bar for all problems.
     warn : bool
         Whether to warn, once, of problems that stopped above tol.
-    method, batch_size, tol, max_epochs, averaging, n_jobs, checkpoints, engine
+    method, batch_size, tol, max_epochs, averaging, n_jobs, checkpoints, engine, device, precision
         As for `batchsvm.fit`; each problem has the threads that the others leave.
 
     Returns
@@ -336,7 +339,8 @@ def path(
 
     Parameters
     ----------
-    X, loss, method, batch_size, tol, averaging, checkpoints, n_jobs, random_state, engine
+    X, loss, method, batch_size, tol, averaging, checkpoints, n_jobs, random_state, engine, \
+device, precision
         As for `batchsvm.fit`.
     y : array of shape (n,) or (n, K)
         As the targets of `batchsvm.fit_many`: more than two classes are taken one against the

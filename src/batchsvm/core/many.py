@@ -30,7 +30,8 @@ def train_many(
     initial: Sequence[LinearStart] | None = None,
     done: Callable[[int, LinearModel], None] = lambda k, model: None,
 ) -> list[LinearModel]:
-    """A linear model for each problem; problem k has the seed + k, whoever trains it.
+    """A linear model for each problem; problem k has the seed + k, unless one
+    trainer gives all of them one order of rows.
 
     `done(k, model)` is called as soon as problem k is trained, by the thread that did it.
 

@@ -50,7 +50,8 @@ def train(
     start: Start,
     stop: StopFlag | None = None,
 ) -> list[Solution]:
-    """Train up to `data.problems_at_once` problems; problem k has the seed + k."""
+    """Train up to `data.problems_at_once` problems; problem k has the seed + k, unless the trainer
+    gives all of them one order of rows."""
     if not checks.is_word(options.batch_size, "auto"):
         words = f"'auto' or an integer from 1 to n = {data.n}"
         checks.whole("batch_size", options.batch_size, 1, data.n, words)

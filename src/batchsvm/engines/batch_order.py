@@ -1,4 +1,5 @@
-"""Batches that keep their rows: the stream of `methods/gram.py`, for all engines.
+"""Batches that keep their rows: the stream of `methods/gram.py`.  The gpu engine draws the same
+one, but for the cut of very many rows, which it makes on the device.
 
 One generator makes it, `np.random.default_rng(seed)`, in this order: `permutation(n)`, which is
 cut into batches of b rows, the last of which may be shorter; then, at the start of every epoch,
