@@ -162,8 +162,12 @@ class CudaDevice:
         return _Replay(work, self)
 
     def captured(self, work: Callable[[], None]) -> Any:
-        """The work as a CUDA graph.  It is captured on a stream of its own: the working stream
-        waits for the default stream, which nobody may use while it is captured."""
+        """The work as a CUDA graph, or None where the driver refuses it, as it may while other
+        threads use the device.
+
+        It is captured on a stream of its own: the working stream waits for the default stream,
+        which nobody may use while it is captured.
+        """
         capture = self.xp.cuda.Stream(non_blocking=True)
         self._cublas.set_stream(capture)
         try:
@@ -173,6 +177,8 @@ class CudaDevice:
                     work()
                 finally:
                     graph = capture.end_capture()
+        except RuntimeError:  # of CUDA: nothing was launched
+            return None
         finally:
             self._cublas.set_stream(self._stream)
         return graph
@@ -195,7 +201,7 @@ class _Replay:
 
         if rounds not in self._graphs:
             self._graphs[rounds] = self._device.captured(several)
-        return self._graphs[rounds]
+        return self._graphs[rounds] or several
 
     def __call__(self, count: int) -> None:
         if count and not self._has_run:
@@ -203,5 +209,9 @@ class _Replay:
             self._has_run, count = True, count - 1
         while count:
             rounds = ROUNDS_PER_GRAPH if count >= ROUNDS_PER_GRAPH else 1
-            self._device.launch(self._graph(rounds))
+            graph = self._graph(rounds)
+            if callable(graph):  # launched one by one, it takes longer
+                graph()
+            else:
+                self._device.launch(graph)
             count -= rounds
