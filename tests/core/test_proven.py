@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import batchsvm
+from batchsvm.core.proven import settled
 from batchsvm.engines import ENGINES
 from batchsvm.losses import LOSSES
 
@@ -56,10 +57,20 @@ def test_a_w_far_from_the_optimum_proves_nothing_of_rows():
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", LOSSES)
-def test_responses_that_are_nan_prove_nothing_of_rows(name, engine):
+def test_responses_that_overflow_prove_nothing_of_rows(name, engine):
     X, y = np.array([[1e150, -1e150], [-1e150, 1e150]]), np.array([1.0, -1.0])
     solution = batchsvm.fit(X, y, name, lam=1e300, max_epochs=1, warn=False)
-    far = replace(solution, w=np.array([1e200, 1e200]))  # <x_i, w> is inf - inf
+    far = replace(
+        solution, w=np.array([1e200, 1e200])
+    )  # <x_i, w> is inf - inf, or inf where sums are fused
     with np.errstate(all="ignore"):
         found = batchsvm.proven(X, y, far, engine=engine)
     assert found.tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_response_that_is_nan_or_infinite_proves_nothing(name):
+    responses = np.array([np.nan, np.nan, np.nan, np.inf, -np.inf, 5.0])
+    off = np.array([0.0, np.inf, np.nan, 0.0, 0.0, np.nan])
+    with np.errstate(invalid="ignore"):
+        assert settled(LOSSES[name](), responses, off).tolist() == [-1] * 6

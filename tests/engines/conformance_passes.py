@@ -271,9 +271,7 @@ def test_fits_refuse_closed_data_and_what_is_settled_by_placing(engine):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize(
-    ("engine", "storage"), dict.fromkeys(run.values[:2] for run in RUNS), ids="-".join
-)
+@pytest.mark.parametrize(("engine", "storage"), dict.fromkeys(run.values[:2] for run in RUNS))
 def test_fits_in_several_threads_at_once_are_those_one_after_another(engine, storage, jobs):
     X, y = toy("hinge")
     methods = [method for method in offered(engine, storage) if not isinstance(method, Naive)]

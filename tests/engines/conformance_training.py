@@ -81,7 +81,7 @@ def test_the_certified_optimum_is_that_of_the_textbook(engine, loss_name, k):
         problem = replace(setting.problem, radius=inf)
         setting.case = replace(setting.case, radius=inf)
         for method, batch_size in choices(engine, setting.storage):
-            options = FitOptions(method, batch_size, tol, max_epochs=3000)
+            options = FitOptions(method, batch_size, tol, max_epochs=2000)
             for k_, found in enumerate(train_all(data, problem, options)):
                 assert found.status is Status.CONVERGED
                 primal, dual = setting.primal(k_, found.w), setting.dual(k_, found.alpha)
@@ -104,7 +104,7 @@ def test_the_certified_optimum_is_that_of_the_textbook(engine, loss_name, k):
 def test_every_method_comes_to_the_optimum(engine, storage, method):
     setting = Setting(engine, "hinge", 1, storage).place()
     with setting.data as data:
-        options = FitOptions(method, 6, 1e-3, max_epochs=3000)
+        options = FitOptions(method, 6, 1e-3, max_epochs=2000)
         [found] = train(data, setting.problem, options, Start(0))
         alpha = found.alpha
     assert found.status is Status.CONVERGED
@@ -183,7 +183,7 @@ def test_many_problems_have_the_optima_of_single_fits(engine, storage, kind):
     else:
         targets = np.column_stack([y] * 3)
         weights = rng.integers(0, 3, size=(len(y), 3)).astype(float)
-    options = {"loss": loss_name, "tol": 1e-4, "max_epochs": 3000, "engine": engine}
+    options = {"loss": loss_name, "tol": 1e-4, "max_epochs": 2000, "engine": engine}
     stored = FORMATS[FORMS[storage]](X)
     together = batchsvm.fit_many(stored, targets, lam=lams, sample_weight=weights, **options)
     assert len(together) == 3
