@@ -15,7 +15,7 @@ class DeviceDual:
         self.inside, self.data = inside, data
 
     def fetch(self):
-        if self.data.closed:
+        if self.data.closed and not self.data.duals_outlive:
             raise ValueError(GONE)
         self.data.fetches.append(self.inside.alpha.shape)
         return self.inside.alpha.copy()
@@ -59,7 +59,7 @@ class DeviceDataset:
     def __init__(self, X, jobs=1):
         self.inside = place_on("reference", X, jobs)
         self.fetches, self.starts, self.trainers = [], [], []
-        self.closed = False
+        self.closed = self.duals_outlive = False
 
     def __getattr__(self, name):
         return getattr(self.inside, name)

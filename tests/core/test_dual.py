@@ -79,7 +79,7 @@ def test_copies_and_pickles_of_a_solution_hold_alpha_itself(again):
     assert other != solution
 
 
-def test_what_places_data_itself_fetches_alpha_before_it_closes_them(monkeypatch):
+def test_alpha_outlives_data_that_a_fit_has_placed_itself(monkeypatch):
     from batchsvm.engines import placing
 
     made = []
@@ -90,12 +90,14 @@ def test_what_places_data_itself_fetches_alpha_before_it_closes_them(monkeypatch
         return made[-1]
 
     monkeypatch.setitem(placing.ENGINES, "cpu", place)
-    assert batchsvm.fit(X, Y, lam=LAM).alpha.shape == (60,)
+    solution = batchsvm.fit(X, Y, lam=LAM)
+    assert not made[-1].fetches  # nothing is copied before somebody asks
+    assert solution.alpha.shape == (60,)
     assert all(s.alpha.shape == (60,) for s in batchsvm.fit_many(X, CLASSES, lam=LAM))
     model = BatchSVC(lam=LAM).fit(X, CLASSES)
     assert model.dual_coef_.shape == (3, 60)
     assert len(made) == 3
-    assert all(data.closed for data in made)
+    assert all(data.closed and data.duals_outlive for data in made)
 
 
 class ClosingDataset(DeviceDataset):

@@ -67,8 +67,9 @@ def test_sums_facts_and_combinations_add_up_over_rows(setting, split):
     sums, facts, combination, constant = parts[0]
     for others in parts[1:]:
         deepest = max(facts.depth, others[1].depth)
+        deepest_sum = max(sums.facts.depth, others[0].facts.depth)
         sums, facts = sums.plus(others[0]), facts.plus(others[1])
-        assert facts.depth == sums.facts.depth == deepest + 1
+        assert (facts.depth, sums.facts.depth) == (deepest + 1, deepest_sum + 1)
         combination = combination + others[2]
         constant = [mine + theirs for mine, theirs in zip(constant, others[3], strict=True)]
     close_to(sums.values, whole[0].values)

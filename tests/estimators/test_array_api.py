@@ -164,7 +164,7 @@ def xp(request, monkeypatch):
     found = pytest.importorskip(request.param)
     monkeypatch.setattr(arrays, "CUDA_DEVICES", (1, 2, 13))
 
-    def place_on(engine, X, jobs, tuning=placing.DEFAULT_TUNING, keeps_norms=True):
+    def place_on(engine, X, jobs, tuning=placing.DEFAULT_TUNING, keeps_norms=True, **_):
         assert engine == "auto"
         return cpu.place(to_host(X), jobs, tuning, keeps_norms)
 

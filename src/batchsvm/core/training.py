@@ -173,10 +173,10 @@ def _lay_out_as_asked(
 
 
 def _refuse_precision(data: Dataset, precision: str) -> None:
-    if precision != "auto" and data.device_size is None:
+    if precision not in ("auto", "float64") and data.device_size is None:
         raise ValueError(
-            f'precision must be "auto" for engine="{data.engine}", whose steps are in float64, not'
-            f' "{precision}"'
+            f'precision must be "auto" or "float64" for engine="{data.engine}", whose steps are in'
+            f' float64, not "{precision}"'
         )
 
 
