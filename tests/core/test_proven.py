@@ -60,9 +60,8 @@ def test_a_w_far_from_the_optimum_proves_nothing_of_rows():
 def test_responses_that_overflow_prove_nothing_of_rows(name, engine):
     X, y = np.array([[1e150, -1e150], [-1e150, 1e150]]), np.array([1.0, -1.0])
     solution = batchsvm.fit(X, y, name, lam=1e300, max_epochs=1, warn=False)
-    far = replace(
-        solution, w=np.array([1e200, 1e200])
-    )  # <x_i, w> is inf - inf, or inf where sums are fused
+    # <x_i, w> is inf - inf, or inf where sums are fused.
+    far = replace(solution, w=np.array([1e200, 1e200]))
     with np.errstate(all="ignore"):
         found = batchsvm.proven(X, y, far, engine=engine)
     assert found.tolist() == [-1, -1]
