@@ -12,9 +12,6 @@ from batchsvm.engines.gpu.batches import batches_of
 from helpers import toy
 
 
-@pytest.mark.xfail(
-    reason="Batches.gram shows its matrices to other threads before they are computed", strict=True
-)
 def test_gram_matrices_are_shared_once_they_are_computed(device):
     if device != "simulated":
         pytest.skip("the interleaving is that of NumPy")

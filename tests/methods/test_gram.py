@@ -14,7 +14,7 @@ import oracle
 from batchsvm.core.layout import Schedule
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import make_problem
-from batchsvm.engines import ENGINES, place_on
+from batchsvm.engines import ENGINES, batch_order, place_on
 from batchsvm.engines.batch_order import BatchOrder
 from batchsvm.losses import LOSSES
 from batchsvm.methods import Gram, joint_theta, next_joint_beta
@@ -22,6 +22,25 @@ from batchsvm.methods.gram import GAMMA, LARGEST_FIRST_BETA
 from helpers import LAM, grid, placed, quietly, toy
 
 TINY = 1e-300
+
+
+@pytest.fixture
+def one_cut(monkeypatch):
+    """Few batches keep their rows too, as many batches do."""
+    monkeypatch.setattr(batch_order, "FEW_BATCHES", 0)
+
+
+def test_few_batches_are_cut_anew_in_each_epoch_and_many_are_not():
+    for n, anew in ((64 * 3, True), (65 * 3, False)):
+        order, epochs = batch_order.BatchOrder(n, 3, 1, seed=0), []
+        for _ in range(2):
+            cut = []
+            while not cut or not order.epoch_is_over:
+                [number] = order.upcoming(1)
+                cut.append(frozenset(order.batch(number).tolist()))
+            assert sorted(row for batch in cut for row in batch) == list(range(n))
+            epochs.append(set(cut))
+        assert (epochs[0] != epochs[1]) == anew
 
 
 def signs_and_offsets(loss, y):
@@ -39,6 +58,7 @@ def batches_of(n, b, seed, epochs):
 # One batch at a time.
 
 
+@pytest.mark.usefixtures("one_cut")
 @pytest.mark.parametrize(
     ("engine", "loss_name"),
     [
@@ -204,6 +224,7 @@ class Rounds:
 WHERE = [("cpu", 1), ("cpu", 2), ("reference", 1), ("gpu", 1)]
 
 
+@pytest.mark.usefixtures("one_cut")
 @pytest.mark.parametrize(("engine", "jobs"), WHERE)
 @pytest.mark.parametrize("loss_name", ["hinge", "smoothed_hinge", "squared_hinge", "huber"])
 def test_a_round_goes_as_far_as_the_dual_rises(engine, jobs, loss_name):
@@ -330,6 +351,7 @@ def test_threads_and_matrices_that_are_not_kept_change_no_bit(form, bias):
         np.testing.assert_array_equal(run.history.beta, runs[0].history.beta)
 
 
+@pytest.mark.usefixtures("one_cut")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_estimate_is_of_the_rows_as_each_round_found_them(engine):
     X, y, c = alike("hinge")
@@ -351,6 +373,7 @@ def test_the_estimate_is_of_the_rows_as_each_round_found_them(engine):
 # The stream, the plan, the parameters.
 
 
+@pytest.mark.usefixtures("one_cut")
 def test_batches_keep_their_rows_and_come_once_per_epoch():
     order = BatchOrder(60, 7, 4, seed=8)
     rng = np.random.default_rng(8)

@@ -66,11 +66,13 @@ class Batches:
         real = "float64" if precision == "float64" else "float32"
         if not keep:
             return xp.empty((batches, B, B), real), False
-        if precision not in self._gram:
-            self._gram.clear()  # room for one
-            self._gram[precision] = xp.empty((len(self.cut), B, B), real)
-            self.compute_gram(self.cut, precision, self._gram[precision])
-        return self._gram[precision], True
+        kept = self._gram.get(precision)
+        if kept is None:
+            self._gram = {}  # room for one
+            kept = xp.empty((len(self.cut), B, B), real)
+            self.compute_gram(self.cut, precision, kept)
+            self._gram = {precision: kept}  # once it is there: other threads may look for it
+        return kept, True
 
     def compute_gram(self, cut: Any, precision: str, found: Any) -> None:
         """The Gram matrices of a cut, (batches, B, B)."""

@@ -19,7 +19,7 @@ from batchsvm.core.layout import Schedule
 from batchsvm.core.options import PRECISIONS
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import Facts, Problem
-from batchsvm.engines.batch_order import FEW_BATCHES
+from batchsvm.engines import batch_order
 from batchsvm.engines.gpu import passes
 from batchsvm.engines.gpu.batches import Batches, batches_of
 from batchsvm.engines.gpu.device import CudaDevice
@@ -27,7 +27,7 @@ from batchsvm.engines.gpu.dual import DeviceDual, moved_alpha, placed_alpha
 from batchsvm.engines.gpu.kernels import FEW_PROBLEMS
 from batchsvm.engines.gpu.rows import PARTS
 from batchsvm.engines.protocol import Dual, Progress
-from batchsvm.losses import TINY, Loss
+from batchsvm.losses import Loss
 from batchsvm.methods import Gram
 from batchsvm.methods.gram import GAMMA
 
@@ -127,7 +127,6 @@ class GramTrainer:
         self.iterations = np.zeros(K, np.int64)
         self._iteration = self._epochs_since_refresh = 0
         self._gap_before = inf
-        self._shown_before = np.empty(0)  # by the epoch before, of each problem
         self._keeps_gram = schedule.keeps_gram
         self._automatic = schedule.precision == "auto"
         precision = "tf32" if self._automatic else schedule.precision
@@ -136,7 +135,7 @@ class GramTrainer:
         with self.device as device:
             self.batches: Batches = batches_of(data, schedule.batch_size, schedule.seed)
             self._rng = self.batches.rng()
-            self._cuts_anew = len(self.batches.cut) <= FEW_BATCHES
+            self._cuts_anew = len(self.batches.cut) <= batch_order.FEW_BATCHES
             self._cut = self.batches.cut.copy() if self._cuts_anew else self.batches.cut
             p = self.problem.columns(data.d)
             real = "float64" if precision == "float64" else "float32"
@@ -240,7 +239,7 @@ class GramTrainer:
                 if self._left:
                     device.synchronize()  # so that the stop flag is looked at in time
                     continue
-                shown = self._estimate_at_end(self._end_epoch() / weight)
+                shown = self._end_epoch() / weight
                 self._epochs_since_refresh += 1
                 if (shown <= goal).mean() >= SHARE_FOR_A_PASS:
                     estimates[self.active] = shown
@@ -251,19 +250,6 @@ class GramTrainer:
         self.iterations[self.active] = self._iteration
         return Progress(self.iterations.copy(), estimates)
 
-    def _estimate_at_end(self, shown: np.ndarray) -> np.ndarray:
-        """What the gap is at the end of an epoch, from its mean over the epoch, where that is worth
-        a guess: for few problems a full pass takes a quarter of an epoch.
-
-        A gap that falls steadily to the part r of it per epoch has the mean (1 - r)/log(1/r) of
-        what it was at the start.
-        """
-        before, self._shown_before = self._shown_before, shown
-        if shown.size > FEW_PROBLEMS or before.size != shown.size:
-            return shown
-        falls = np.clip(shown / np.maximum(before, TINY), 0.05, 0.95)
-        return shown * falls * np.log(1 / falls) / (1 - falls)
-
     def _leave(self, stays: np.ndarray) -> None:
         """Go on with some of the problems alone."""
         kept = np.flatnonzero(stays[self.active])
@@ -272,7 +258,6 @@ class GramTrainer:
         state, xp = self.state, self.device.xp
         places = self.device.upload(kept)
         self.active = self.active[kept]
-        self._shown_before = np.empty(0)
         for name in ("beta", "refused"):
             setattr(state, name, getattr(state, name)[places])
         alpha = _compacted(xp, state.alpha, places)
