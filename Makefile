@@ -61,7 +61,7 @@ test-slow: $(READY)
 	$(BIN)/python -m pytest -n auto -m slow
 
 # Nothing is installed: a machine with a device may have no network.
-GPU_TESTS ?= tests/gpu tests/engines/conformance.py tests/engines/test_gpu_*.py tests/methods/test_gram.py
+GPU_TESTS ?= tests/gpu tests/engines/conformance*.py tests/engines/test_gpu_*.py tests/methods/test_gram*.py
 test-gpu:
 	@if $(PYTHON) tests/gpu/has_device.py; then \
 		PYTHONPATH=src $(PYTHON) -m pytest -q -m "not slow" -k gpu -W default $(GPU_TESTS); \

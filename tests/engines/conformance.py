@@ -2,7 +2,8 @@
 
 Here are sums over the rows, certificates and dual points of a `Dataset`, against plain NumPy, the
 textbook formulas of `oracle.py`, and the reference engine.  `conformance_passes.py` has its other
-passes, and data sets that share or close; `conformance_trainer.py` a `Trainer`, and
+passes, and data sets that share or close; `conformance_trainer.py` a `Trainer`,
+`conformance_ends.py` how training ends, and
 `conformance_training.py` the optima that it comes to.  The problems are those of `setting.py`; `K`
 is 1 and 3.  What engines of this host offer beyond that is in `test_host_training.py`.
 

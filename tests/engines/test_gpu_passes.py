@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from batchsvm.core.certificate import certify_point
+from batchsvm.core.layout import Schedule
 from batchsvm.core.problem import make_problem
 from batchsvm.engines import place_on
 from batchsvm.engines.gpu import passes
 from batchsvm.losses import LOSSES
+from batchsvm.methods import Aggressive, Gram
 from helpers import FORMATS, toy
 
 
@@ -32,3 +34,18 @@ def test_certificates_do_not_depend_on_blocks(form, k, space, monkeypatch):
         assert abs(gpu.dual - cpu.dual) <= gpu.dual_rounding + cpu.dual_rounding
         assert gpu.support_vectors == cpu.support_vectors
         assert gpu.rounding < 1e-12
+
+
+def test_a_trainer_knows_how_deep_its_sums_are(monkeypatch):
+    """Blocks of few rows are added up one by one: the bound on rounding has to know of it."""
+    monkeypatch.setattr(passes, "SPACE_BYTES", 8 * 100)
+    X, y = toy("hinge", n=700, d=9)
+    with place_on("gpu", X, 1) as data:
+        problem = make_problem(data.targets(y), LOSSES["hinge"](), 0.1)
+        for method in (Gram(), Aggressive()):
+            trainer = data.trainer(problem)
+            trainer.start(Schedule(method, 64, beta_b=2.0))
+            _, dual = trainer.best()
+            sums = trainer.sums(trainer.point())
+            assert sums.facts.depth == data.sums(problem, trainer.point(), dual).facts.depth
+            assert sums.facts.depth >= 700 / (100 // 9)  # the number of blocks

@@ -9,12 +9,6 @@ import numpy as np
 import pytest
 
 cupy = pytest.importorskip("cupy")
-try:
-    COUNT = cupy.cuda.runtime.getDeviceCount()
-except cupy.cuda.runtime.CUDARuntimeError:
-    COUNT = 0
-if not COUNT:
-    pytest.skip("there is no CUDA device", allow_module_level=True)
 
 from test_sparse_device import compare_states, host, stored, text_like  # noqa: E402
 

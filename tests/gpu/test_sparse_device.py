@@ -13,12 +13,6 @@ import pytest
 import scipy.sparse as sp
 
 cupy = pytest.importorskip("cupy")
-try:
-    COUNT = cupy.cuda.runtime.getDeviceCount()
-except cupy.cuda.runtime.CUDARuntimeError:
-    COUNT = 0
-if not COUNT:
-    pytest.skip("there is no CUDA device", allow_module_level=True)
 
 from batchsvm.core.layout import Schedule  # noqa: E402
 from batchsvm.core.options import read_options  # noqa: E402

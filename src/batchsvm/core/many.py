@@ -44,7 +44,8 @@ def train_many(
     ]
     at_once = data.problems_at_once(options.method)
     if problem.k > 1 and at_once > 1 and intercept.kind != "free":
-        together = _train_in_groups(data, problem, options, intercept, starts)
+        size = int(min(problem.k, at_once))
+        together = _train_in_groups(data, problem, options, intercept, starts, size)
         for k, model in enumerate(together):
             done(k, model)
         return together
@@ -78,9 +79,9 @@ def _train_in_groups(
     options: FitOptions,
     intercept: Intercept,
     starts: Sequence[LinearStart],
+    size: int,
 ) -> list[LinearModel]:
-    """As many problems in one trainer as the engine takes, one group after another."""
-    size = int(min(problem.k, data.problems_at_once(options.method)))
+    """So many problems in one trainer, one group after another."""
     models: list[LinearModel] = []
     for first in range(0, problem.k, size):
         which = range(first, min(first + size, problem.k))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from batchsvm.core.certificate import Certificate
-from batchsvm.core.rounding import FEW, UNIT
+from batchsvm.core.rounding import FEW, INFLATION, UNIT, ResponseError, least_length
 from batchsvm.losses import Loss
 
 OPEN, NO_SUPPORT_VECTOR, AT_UPPER_BOUND = -1, 0, 1
@@ -22,6 +22,22 @@ OPEN, NO_SUPPORT_VECTOR, AT_UPPER_BOUND = -1, 0, 1
 def distance_to_optimum(certificate: Certificate, lam: float) -> float:
     """No less than ||w - w*||."""
     return sqrt(2 * certificate.bound / lam) * (1 + FEW * UNIT)
+
+
+def uncertainty(
+    error: ResponseError,
+    distance: float,
+    responses: np.ndarray,
+    offsets: np.ndarray,
+    norms2: np.ndarray,
+    longest_row: int,
+) -> np.ndarray:
+    """How far the optimum's response to each row may be from the computed one, for an optimum
+    within `distance` of w."""
+    lengths = np.sqrt(norms2) * INFLATION + least_length(longest_row)
+    off = (error.per_length + distance) * lengths + error.constant
+    off += error.relative * (np.abs(responses) + np.abs(offsets))
+    return off
 
 
 def settled(loss: Loss, responses: np.ndarray, off: np.ndarray) -> np.ndarray:

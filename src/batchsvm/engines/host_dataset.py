@@ -11,8 +11,7 @@ import numpy as np
 from batchsvm.core.certificate import Sums
 from batchsvm.core.dual import HostDual
 from batchsvm.core.problem import Facts, Problem, join_facts, relative
-from batchsvm.core.proven import settled
-from batchsvm.core.rounding import INFLATION, least_length
+from batchsvm.core.proven import settled, uncertainty
 from batchsvm.core.vectors import norm
 from batchsvm.engines.base_dataset import BaseDataset, targets_of
 from batchsvm.engines.host_problem import AlphaOf, HostProblem
@@ -87,10 +86,10 @@ class HostDataset(BaseDataset, ABC):
         for k, bound in self.bound(problem):
             w = _contiguous(W, k)
             responses, error = bound.responses(w), bound.response_error(w, norm(w))
-            lengths = np.sqrt(bound.examples["norm2"]) * INFLATION
-            lengths += least_length(bound.facts.longest_row)
-            off = (error.per_length + float(distance[k])) * lengths + error.constant
-            off += error.relative * (np.abs(responses) + np.abs(bound.examples["offset"]))
+            off = uncertainty(
+                error, float(distance[k]), responses, bound.examples["offset"],
+                bound.examples["norm2"], bound.facts.longest_row,
+            )  # fmt: skip
             found[:, k] = settled(problem.loss, responses, off)
         return found
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batchsvm.engines.gpu.device import CudaDevice
+from batchsvm.engines.gpu.precision import real_of
 from batchsvm.engines.gpu.rows import DenseRows, DeviceRows
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Batches:
     def gram(self, precision: str, batches: int, keep: bool = True) -> tuple[Any, bool]:
         """All Gram matrices, or room for those of a round; and which of the two."""
         xp, B = self._device.xp, self.B
-        real = "float64" if precision == "float64" else "float32"
+        real = real_of(precision)
         if not keep:
             return xp.empty((batches, B, B), real), False
         kept = self._gram.get(precision)

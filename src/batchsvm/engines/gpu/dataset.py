@@ -14,8 +14,8 @@ from batchsvm.core.certificate import Sums
 from batchsvm.core.data_checks import refuse_infinite
 from batchsvm.core.device_layout import DeviceSize, DeviceWork, problems_that_fit
 from batchsvm.core.problem import Facts, Problem, relative
-from batchsvm.core.proven import settled
-from batchsvm.core.rounding import INFLATION, least_length, response_error
+from batchsvm.core.proven import settled, uncertainty
+from batchsvm.core.rounding import response_error
 from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
 from batchsvm.core.vectors import norm
 from batchsvm.engines.base_dataset import targets_of
@@ -244,12 +244,11 @@ class GpuDataset(DeviceProducts):
                 norm(np.ascontiguousarray(w)), w.size, facts.longest_row, constant, problem.radius
             )
             bias2 = 0.0 if problem.bias is None else float(problem.bias[k]) ** 2
-            lengths = np.sqrt(norms2 + bias2) * INFLATION + least_length(facts.longest_row)
-            targets = targets_of(problem, k)
-            signs, offsets = targets.signs_and_offsets(problem.loss)
-            fixed = np.abs(offsets - signs * constant)
-            off = (error.per_length + float(distance[k])) * lengths + error.constant
-            off += error.relative * (np.abs(responses) + fixed)
+            signs, offsets = targets_of(problem, k).signs_and_offsets(problem.loss)
+            off = uncertainty(
+                error, float(distance[k]), responses, offsets - signs * constant, norms2 + bias2,
+                facts.longest_row,
+            )  # fmt: skip
             found[:, k] = settled(problem.loss, responses, off)
         return found
 

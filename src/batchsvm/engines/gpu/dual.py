@@ -16,6 +16,7 @@ import numpy as np
 
 from batchsvm.core.dual import HostDual
 from batchsvm.core.problem import Problem, relative
+from batchsvm.engines.protocol import Dual
 
 if TYPE_CHECKING:
     from batchsvm.engines.gpu.dataset import GpuDataset
@@ -111,6 +112,16 @@ def placed_alpha(
     for k in range(count):
         out[:, k] = xp.where(cut >= 0, column_of(k)[rows], 0.0)
     return out
+
+
+def starting_alpha(device: Any, cut: Any, count: int, dual: Dual | None, real: str) -> Any:
+    """alpha[batch, k, place] from which a trainer starts, in memory of its own: zero or a point."""
+    if dual is None:
+        return device.xp.zeros((len(cut), count, cut.shape[1]), real)
+    assert isinstance(dual, DeviceDual)
+    if dual.cut is cut:
+        return device.xp.ascontiguousarray(dual.alpha.astype(real))
+    return placed_alpha(device, cut, count, dual.column, real)
 
 
 def moved_alpha(device: Any, alpha: Any, old: Any, new: Any) -> Any:

@@ -7,7 +7,6 @@ problems share the Gram matrices.  Problems that are done leave, and what remain
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -23,87 +22,20 @@ from batchsvm.engines import batch_order
 from batchsvm.engines.gpu import passes
 from batchsvm.engines.gpu.batches import Batches, batches_of
 from batchsvm.engines.gpu.device import CudaDevice
-from batchsvm.engines.gpu.dual import DeviceDual, moved_alpha, placed_alpha
+from batchsvm.engines.gpu.dual import DeviceDual, moved_alpha, starting_alpha
 from batchsvm.engines.gpu.kernels import FEW_PROBLEMS
+from batchsvm.engines.gpu.precision import REFRESH_EPOCHS, STALLED, fits_float32, real_of
+from batchsvm.engines.gpu.rounds import GramState, run_round
 from batchsvm.engines.gpu.rows import PARTS
 from batchsvm.engines.protocol import Dual, Progress
-from batchsvm.losses import Loss
 from batchsvm.methods import Gram
-from batchsvm.methods.gram import GAMMA
 
 if TYPE_CHECKING:
     from batchsvm.engines.gpu.dataset import GpuDataset
 
 # A full pass costs about an epoch: it is made when this share of the problems has come so far.
 SHARE_FOR_A_PASS = 0.8
-REFRESH_EPOCHS = 6  # after so many, w is computed anew from alpha: float32 steps drift
 ROUNDS_PER_LOOK = 512  # then the stop flag is looked at
-FLOAT32_LIMIT = 1e15  # products of two such numbers are far from overflow and underflow
-STALLED = 0.7  # of the gap left since the last full pass: then products are made more exact
-
-
-@dataclass(eq=False)
-class GramState:
-    """What the kernels of a round read and write; arrays of the device, problem by problem."""
-
-    loss: Loss
-    real: str  # of the numbers below: "float32" or "float64"
-    precision: str  # of the products
-    d: int
-    K: int
-    S: int
-    B: int
-    sweeps: int
-    cut: Any  # (batches, B): rows, -1 for none
-    gram: Any  # (batches, B, B), or (S, B, B) if it is not kept
-    gram_is_kept: bool
-    targets: Any
-    constants: Any  # (K,)
-    problems: Any  # (K,)
-    unit: Any  # (K,): 1/(lam N)
-    bias: Any  # (K,), or None
-    W: Any  # (K, p)
-    alpha: Any  # (batches, K, B)
-    beta: Any  # (K,)
-    refused: Any
-    order: Any  # the batches of an epoch, S per round, -1 for none
-    round: Any  # one integer
-    ticket: Any  # one integer, which counts problems at the end of a round
-    rows: Any  # (S B, d): work space
-    products: Any  # (K, S B)
-    changes: Any  # (K, S B): v of each row
-    fresh: Any  # (S, K, B): alpha after a round of several batches; None for one
-    Delta: Any  # (parts, K, d): what w changes by, likewise
-    estimate: Any  # (S, K): N times the gap that the epoch has shown
-    partial: Any  # (4, S, K): sums over each batch
-
-    @property
-    def curvature(self) -> float:
-        """The second derivative of the conjugate, where that is constant."""
-        return float(getattr(self.loss, "conjugate_curvature", 0.0))
-
-
-def run_round(device: CudaDevice, rows: Any, state: GramState) -> None:
-    """One round: the batches at `state.round` take their steps, and w follows."""
-    kernels, W, precision = device.kernels, state.W[:, : state.d], state.precision
-    if state.rows is not None:
-        kernels.gather(rows, state.cut, state.rows, state)
-    if not state.gram_is_kept:
-        stack = state.rows.reshape(state.S, state.B, state.d)
-        device.matmul(stack, stack, state.gram, transpose_b=True, precision=precision)
-    if state.K <= FEW_PROBLEMS:
-        kernels.row_products(rows, state.cut, W, state.products, state)
-        kernels.solve(state)
-        kernels.add_rows(rows, state.cut, state.changes, state.Delta, state)
-    else:
-        device.matmul(W, state.rows, state.products, transpose_b=True, precision=precision)
-        kernels.solve(state)
-        to, adds = (W, True) if state.Delta is None else (state.Delta[0], False)
-        device.matmul(state.changes, state.rows, to, accumulate=adds, precision=precision)
-    if state.Delta is not None:
-        kernels.finish(state, GAMMA)
-    else:
-        kernels.advance(state)
 
 
 class GramTrainer:
@@ -138,8 +70,8 @@ class GramTrainer:
             self._cuts_anew = len(self.batches.cut) <= batch_order.FEW_BATCHES
             self._cut = self.batches.cut.copy() if self._cuts_anew else self.batches.cut
             p = self.problem.columns(data.d)
-            real = "float64" if precision == "float64" else "float32"
-            alpha = self._first_alpha(dual, real)
+            real = real_of(precision)
+            alpha = starting_alpha(device, self.batches.cut, K, dual, real)
             self._best_alpha = alpha.copy()
             self._best_W = np.zeros((p, K))
             W = device.xp.zeros((K, p), real)
@@ -148,22 +80,13 @@ class GramTrainer:
                 self._refresh()
             self._end_epoch()
 
-    def _first_alpha(self, dual: Dual | None, real: str) -> Any:
-        cut, K, device = self.batches.cut, self.problem.k, self.device
-        if dual is None:
-            return device.xp.zeros((len(cut), K, cut.shape[1]), real)
-        assert isinstance(dual, DeviceDual)
-        if dual.cut is cut:
-            return dual.alpha.astype(real)
-        return placed_alpha(device, cut, K, dual.column, real)
-
     def _make_state(
         self, precision: str, W: Any, alpha: Any, before: GramState | None = None
     ) -> GramState:
         """Work space and constants for the active problems; beta and counts go on as before."""
         device, problem, data, active = self.device, self.problem, self.data, self.active
         xp, K, S, B = device.xp, len(active), self.S, self.batches.B
-        real = "float64" if precision == "float64" else "float32"
+        real = real_of(precision)
         targets: Any = problem.targets
         unit = 1.0 / (problem.lam * self.facts.total_weight)[active]
         first = (
@@ -303,7 +226,8 @@ class GramTrainer:
         if screen:
             self._notice_stall(found)
         values, norms = self._scattered(found.values), self._scattered(found.norms)
-        return Sums(values.reshape(SUM_COUNT, -1), norms, self.facts)
+        depth = found.facts.depth  # of this pass over the cut
+        return Sums(values.reshape(SUM_COUNT, -1), norms, self.facts._replace(depth=depth))
 
     def _notice_stall(self, found: Sums) -> None:
         """More exact products where the gap has hardly become smaller since the last full pass."""
@@ -326,7 +250,7 @@ class GramTrainer:
 
     def _raise_precision(self, precision: str) -> None:
         state = self.state
-        real = "float64" if precision == "float64" else "float32"
+        real = real_of(precision)
         with self.device:
             W, alpha = state.W.astype(real), state.alpha.astype(real, copy=False)
             self._best_alpha = self._best_alpha.astype(real, copy=False)
@@ -382,20 +306,6 @@ class GramTrainer:
 
     def restart_average(self) -> None:
         """There is none."""
-
-
-def fits_float32(data: GpuDataset, problem: Problem, facts: Facts) -> bool:
-    """Whether norms, weights, offsets and step lengths are far from where float32 ends."""
-    offsets = np.zeros(1)
-    if problem.has_offset or problem.loss.task == "regression":
-        offsets = np.maximum(*np.abs(data.offset_range(problem)))
-    sizes = [
-        facts.largest_norm2, facts.largest_weight, facts.largest_norm2 * facts.largest_weight,
-        1.0 / (problem.lam * facts.total_weight), offsets, problem.offset,
-    ]  # fmt: skip
-    largest = max(float(np.abs(size).max()) for size in sizes)
-    smallest = min(float(facts.largest_norm2.min()) or 1.0, float(facts.largest_weight.min()))
-    return largest < FLOAT32_LIMIT and smallest > 1 / FLOAT32_LIMIT
 
 
 def _of_some(facts: Facts, which: np.ndarray) -> Facts:

@@ -6,7 +6,7 @@ the same methods in NumPy.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,8 @@ from batchsvm.core.certificate import SUM_COUNT
 from batchsvm.losses import Loss
 
 if TYPE_CHECKING:
-    from batchsvm.engines.gpu.gram import GramState
     from batchsvm.engines.gpu.passes import PointPass
+    from batchsvm.engines.gpu.rounds import GramState
     from batchsvm.engines.gpu.rows import DenseRows
     from batchsvm.engines.gpu.sparse_rows import CsrRows
 
@@ -99,6 +99,7 @@ class CudaKernels:
             self._functions[key] = module.get_function(name)
         return self._functions[key]
 
+    @cached_property
     def _shared_bytes(self) -> int:
         """What a block of threads may share on this device, if it asks for it."""
         attributes = self._cupy.cuda.Device().attributes
@@ -146,7 +147,7 @@ class CudaKernels:
         """The steps of the batches of a round."""
         s = state
         needed = s.B * s.B * np.dtype(s.real).itemsize
-        is_shared = needed <= min(MAX_SHARED_BYTES, self._shared_bytes())
+        is_shared = needed <= min(MAX_SHARED_BYTES, self._shared_bytes)
         kernel = self.function("gram.cu", "solve", s.real, s.loss, B=s.B, SHARED=int(is_shared))
         if is_shared and kernel.max_dynamic_shared_size_bytes < needed:
             kernel.max_dynamic_shared_size_bytes = needed

@@ -34,10 +34,10 @@ from batchsvm.core.problem import Facts, Problem, confine
 from batchsvm.engines.gpu import passes
 from batchsvm.engines.gpu.batches import Batches, batches_of
 from batchsvm.engines.gpu.device import CudaDevice
-from batchsvm.engines.gpu.dual import DeviceDual, placed_alpha
+from batchsvm.engines.gpu.dual import DeviceDual, starting_alpha
 from batchsvm.engines.gpu.fixed_point import column_scales, longest_step
-from batchsvm.engines.gpu.gram import fits_float32
 from batchsvm.engines.gpu.kernels import parameter_of
+from batchsvm.engines.gpu.precision import REFRESH_EPOCHS, STALLED, fits_float32, real_of
 from batchsvm.engines.gpu.rows import DenseRows
 from batchsvm.engines.gpu.sparse_kernels import PLACES, SUMS, Control, Setting
 from batchsvm.engines.gpu.sparse_rows import CsrRows
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from batchsvm.engines.gpu.dataset import GpuDataset
 
 RULES = {Naive: "FIXED", Safe: "FIXED", Aggressive: "ADAPTIVE", Pegasos: "PEGASOS"}
-REFRESH_EPOCHS = 6  # after so many, w is computed anew from alpha: float32 steps drift
-STALLED = 0.7  # of the gap left since the last full pass: then steps are made in float64
 ENTRIES_PER_LAUNCH = 2**31  # some tenths of a second: then the stop flag is looked at
 ENTRIES_PER_WAIT = 2**17  # that could be read while the blocks of an iteration wait
 EPOCHS_PER_LAUNCH = 8  # at most
@@ -103,13 +101,13 @@ class BatchTrainer:
         self._gap_before = inf
         self._fetched: tuple[Any, Any] = (None, None)  # a w on this host, and on the device
         self._automatic = schedule.precision == "auto" and not self._is_primal
-        real = "float64" if schedule.precision == "float64" else "float32"
+        real = real_of(schedule.precision)
         if schedule.precision == "auto" and not fits_float32(data, self.problem, self.facts):
             real = "float64"
         with self.device as device:
             self.batches: Batches = batches_of(data, schedule.batch_size, schedule.seed, multiple=1)
             self._rng = self.batches.rng()
-            alpha = self._first_alpha(dual, real)
+            alpha = starting_alpha(device, self.batches.cut, 1, dual, real)
             self._best_alpha = alpha.copy()
             self._best_W = np.zeros((self.problem.columns(data.d), 1))
             w = device.xp.zeros(len(self._best_W), real)
@@ -124,15 +122,6 @@ class BatchTrainer:
             self._next_order: np.ndarray | None = self._draw_order()
             self._begin_order()
             device.kernels.train_batches(self.state, 0, 0, -inf)
-
-    def _first_alpha(self, dual: Dual | None, real: str) -> Any:
-        cut, device = self.batches.cut, self.device
-        if dual is None:
-            return device.xp.zeros((len(cut), 1, cut.shape[1]), real)
-        assert isinstance(dual, DeviceDual)
-        if dual.cut is cut:
-            return device.xp.ascontiguousarray(dual.alpha.astype(real))
-        return placed_alpha(device, cut, 1, dual.column, real)
 
     def _make_state(
         self, schedule: Schedule, real: str, w: Any, alpha: Any, warm: bool
