@@ -47,8 +47,8 @@ def read_npz(path: Path) -> tuple[Any, np.ndarray | None]:
     except (*DAMAGED, OSError) as error:
         if isinstance(error, OSError) and error.filename:  # it cannot be opened, and says why
             raise
-        raise DataFileError(path, f"is not a readable .npz file ({_words(error)})") from None
-    return _checked(path, X), _checked_labels(path, y)
+        raise DataFileError(path, f"is not a readable .npz file ({words(error)})") from None
+    return _checked(path, X), checked_labels(path, y)
 
 
 def read_npy(path: Path) -> tuple[Any, np.ndarray | None]:
@@ -66,7 +66,7 @@ def read_labels(path: Path) -> np.ndarray:
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file")
     if path.suffix.lower() == ".npy":
-        labels = _checked_labels(path, _load_npy(path))
+        labels = checked_labels(path, _load_npy(path))
         assert labels is not None
         return labels
     try:
@@ -101,13 +101,16 @@ def _refuse_broken_indices(file: Any) -> None:
         if name not in file.files:
             continue
         with file.zip.open(f"{name}.npy") as entry:
-            version = np.lib.format.read_magic(entry)
-            is_old = version == (1, 0)
-            formats = np.lib.format
-            header = formats.read_array_header_1_0 if is_old else formats.read_array_header_2_0
-            kind = header(entry)[2]
+            kind = read_header(entry)[2]
         if kind.kind not in "iu":
             raise ValueError(f"its {name} must be integers, not {kind}")
+
+
+def read_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Shape, whether columns come first, and type of the array that a stream begins with."""
+    is_old = np.lib.format.read_magic(stream) == (1, 0)
+    formats = np.lib.format
+    return (formats.read_array_header_1_0 if is_old else formats.read_array_header_2_0)(stream)
 
 
 def _load_npy(path: Path) -> np.ndarray:
@@ -119,11 +122,12 @@ def _load_npy(path: Path) -> np.ndarray:
     except (*DAMAGED, OSError) as error:
         if isinstance(error, OSError) and error.filename:
             raise
-        raise DataFileError(path, f"is not a readable .npy file ({_words(error)})") from None
+        raise DataFileError(path, f"is not a readable .npy file ({words(error)})") from None
     return array
 
 
-def _words(error: BaseException) -> str:
+def words(error: BaseException) -> str:
+    """What a library says of a damaged file, in one line."""
     return " ".join(str(error).split())[:120] or type(error).__name__
 
 
@@ -136,7 +140,7 @@ def _checked(path: Path, X: Any) -> Any:
             X = sp.csr_array(X)
             check_sparse(X)
         except DAMAGED as error:
-            raise DataFileError(path, f"its matrix is damaged ({_words(error)})") from None
+            raise DataFileError(path, f"its matrix is damaged ({words(error)})") from None
     if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
         raise DataFileError(path, f"must hold a matrix with rows and columns, not shape {X.shape}")
     if X.dtype.kind not in "fiub":
@@ -155,7 +159,7 @@ def _refuse_hollow(X: Any) -> None:
         )
 
 
-def _checked_labels(path: Path, y: np.ndarray | None) -> np.ndarray | None:
+def checked_labels(path: Path, y: np.ndarray | None) -> np.ndarray | None:
     if y is None:
         return None
     if y.ndim != 1 or y.dtype.kind not in "fiubU":

@@ -8,6 +8,7 @@ scikit-learn or are generated, and need neither.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import os
 from collections.abc import Callable
@@ -109,7 +110,9 @@ def cache_folder() -> Path:
 
 def check_name(name: str) -> None:
     if name not in SETS:
-        raise ValueError(f"name must be one of {', '.join(SETS)}, not {name!r}")
+        near = difflib.get_close_matches(name, SETS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"name must be one of {', '.join(SETS)}, not {name!r}{hint}")
 
 
 def where(name: str) -> str:

@@ -29,13 +29,23 @@ FORMATS = {
 class Data(NamedTuple):
     """Rows, labels (None if there are none), and the names of the columns if they have any.
 
-    `zero_based` says whether the indices of LIBSVM text were taken to count from 0.
+    `zero_based` says whether the indices of LIBSVM text were taken to count from 0.  `weights` are
+    those of the rows, if a column of a table was named.
     """
 
     X: Any
     y: np.ndarray | None
     names: list[str] | None = None
     zero_based: bool | None = None
+    weights: np.ndarray | None = None
+
+
+def format_of(path: Path) -> str:
+    """Which of ".npz", ".npy", ".csv", ".parquet" and "text" a file is, by its name."""
+    suffix = bare_suffix(path)
+    if suffix in (".npz", ".npy") and not compression(path):
+        return suffix
+    return {".csv": ".csv", ".parquet": ".parquet", ".pq": ".parquet"}.get(suffix, "text")
 
 
 def read(
@@ -48,6 +58,8 @@ def read(
     zero_based: bool | str = "auto",
     dtype: type = np.float64,
     progress: Progress | None = None,
+    columns: Sequence[str] | None = None,
+    weights: str | None = None,
 ) -> Data:
     """The data of a file.
 
@@ -69,6 +81,10 @@ def read(
         Whether indices of LIBSVM text count from 0; "auto" if an index 0 occurs.
     dtype : float64 or float32
         The type of X from text; arrays keep theirs.
+    columns : sequence of str, optional
+        The columns of a table that are features; others are left out.
+    weights : str, optional
+        The column of a table that holds the weights of the rows.
 
     Raises
     ------
@@ -80,12 +96,20 @@ def read(
         raise IsADirectoryError(f"{path}: is a folder, not a data file")
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file")
-    suffix = bare_suffix(path)
-    if suffix in (".npz", ".npy") and not compression(path):
+    suffix = format_of(path)
+    for what, given in (("columns", columns), ("weights", weights)):
+        if given is not None and suffix in (".npz", ".npy", "text"):
+            raise ValueError(
+                f"{what} must be None for {path}, which is no table (CSV, Parquet): its columns"
+                " have no names"
+            )
+    if suffix in (".npz", ".npy"):
         X, y = arrays.read_npz(path) if suffix == ".npz" else arrays.read_npy(path)
         data = Data(X, y)
-    elif suffix in (".csv", ".parquet", ".pq"):
-        data = Data(*tables.read_table(path, suffix, label, dtype, names))
+    elif suffix != "text":
+        wanted = tables.Wanted(label, weights, columns, names)
+        table = tables.read_table(path, suffix, dtype, wanted)
+        data = Data(table.X, table.y, table.names, weights=table.weights)
     else:
         X, y, from_zero = read_with_base(path, n_features, zero_based, dtype, progress)
         data = Data(X, y, zero_based=from_zero)
@@ -118,10 +142,10 @@ def write(
     path = Path(path)
     if issparse(X):
         check_sparse(X)
-    suffix = bare_suffix(path)
-    if suffix in (".npz", ".npy") and not compression(path):
+    suffix = format_of(path)
+    if suffix in (".npz", ".npy"):
         (arrays.write_npz if suffix == ".npz" else arrays.write_npy)(path, X, y)
-    elif suffix in (".csv", ".parquet", ".pq"):
+    elif suffix != "text":
         tables.write_table(path, suffix, X, y, label, names)
     else:
         write_libsvm(path, X, y, progress, zero_based)

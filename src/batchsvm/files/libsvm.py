@@ -27,6 +27,7 @@ import scipy.sparse as sp
 from batchsvm.compiled import Kernel
 from batchsvm.files.decimals import EXACT, ends_token, is_space, parse_decimal
 from batchsvm.files.errors import DataFileError, IndexBaseError
+from batchsvm.files.joining import joined
 from batchsvm.files.streams import Progress, blocks_of_lines
 
 NUMBER = re.compile(
@@ -241,6 +242,32 @@ def _parts(
                 future.cancel()
 
 
+def cores() -> int:
+    """How many blocks are parsed at once."""
+    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(found or 1, 8)
+
+
+def parsed(
+    path: Path, blocks: Iterable[bytes], low: int, high: int, jobs: int
+) -> Generator[Part, None, None]:
+    """The rows of each block, in order; an error names the file and the line.
+
+    Indices lie between `low` and `high`.  Whoever stops early closes the generator, which has
+    threads.
+    """
+    lines = 0
+    with closing(_parts(blocks, low, high, jobs)) as futures:
+        for future in futures:
+            try:
+                part = future.result()
+            except _Malformed as fault:
+                error = IndexBaseError if isinstance(fault, _OtherBase) else DataFileError
+                raise error(path, str(fault), lines + fault.lines_before + 1) from None
+            lines += part.lines
+            yield part
+
+
 def read_libsvm(
     path: str | os.PathLike[str],
     n_features: int | None = None,
@@ -293,18 +320,10 @@ def read_with_base(
         raise ValueError(f"n_features must be a positive integer or None, not {n_features!r}")
     low = 1 if zero_based is False else 0
     high = LARGEST_INDEX if n_features is None else n_features - (zero_based is True)
-    jobs = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    parts: list[Part] = []
     # Closed here and now: threads that the garbage collector joins, whenever it comes by, can
     # deadlock with the start of others.
-    with closing(_parts(blocks_of_lines(path, progress), low, high, min(jobs, 8))) as futures:
-        for future in futures:
-            try:
-                parts.append(future.result())
-            except _Malformed as fault:
-                line = sum(part.lines for part in parts) + fault.lines_before + 1
-                error = IndexBaseError if isinstance(fault, _OtherBase) else DataFileError
-                raise error(path, str(fault), line) from None
+    with closing(parsed(path, blocks_of_lines(path, progress), low, high, cores())) as blocks:
+        parts = list(blocks)
     if not parts or not sum(part.labels.size for part in parts):
         raise DataFileError(path, "holds no rows")
     return _assemble(path, parts, n_features, zero_based, dtype)
@@ -329,8 +348,8 @@ def _assemble(
     entries = sum(part.indices.size for part in parts)
     index = np.int32 if max(d, entries) < 2**31 else np.int64
     one = len(parts) == 1
-    indices = parts[0].indices if one else np.concatenate([part.indices for part in parts])
-    values = parts[0].values if one else np.concatenate([part.values for part in parts])
+    indices = parts[0].indices if one else joined([part.indices for part in parts])
+    values = parts[0].values if one else joined([part.values for part in parts])
     if base:
         indices -= 1
     starts = np.cumsum([0] + [part.indices.size for part in parts])

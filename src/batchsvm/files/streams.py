@@ -8,7 +8,7 @@ import functools
 import gzip
 import lzma
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -54,14 +54,19 @@ def compressed(path: Path, sink: Any) -> Any:
     return WRITERS[compression(path)](sink)
 
 
-def blocks_of_lines(path: Path, progress: Progress | None = None) -> Iterator[bytes]:
-    """The file's text in blocks of whole lines; `progress` is told the share that is read."""
+def blocks_of_lines(
+    path: Path, progress: Progress | None = None, block: int | None = None
+) -> Generator[bytes, None, None]:
+    """The file's text in blocks of whole lines; `progress` is told the share that is read.
+
+    A block has about `block` bytes (`BLOCK` if missing), or one line if that is longer.
+    """
     size = max(path.stat().st_size, 1)
     try:
         with path.open("rb") as raw:
             stream: BinaryIO = decompressed(path, raw)
             rest: list[bytes] = []
-            while chunk := stream.read(BLOCK):
+            while chunk := stream.read(block or BLOCK):
                 if progress is not None:
                     progress(min(raw.tell() / size, 1.0) if raw.seekable() else 0.0)
                 end = chunk.rfind(b"\n") + 1
