@@ -12,7 +12,12 @@ import numpy as np
 from batchsvm.core.arrays import device_number
 from batchsvm.core.certificate import Sums
 from batchsvm.core.data_checks import refuse_infinite
-from batchsvm.core.device_layout import DeviceSize, DeviceWork, problems_that_fit
+from batchsvm.core.device_layout import (
+    DeviceSize,
+    DeviceWork,
+    automatic_method,
+    problems_that_fit,
+)
 from batchsvm.core.problem import Facts, Problem, relative
 from batchsvm.core.proven import settled, uncertainty
 from batchsvm.core.rounding import response_error
@@ -28,9 +33,9 @@ from batchsvm.engines.gpu.read import read_rows
 from batchsvm.engines.gpu.rows import DeviceRows
 from batchsvm.engines.gpu.targets import GpuTargets
 from batchsvm.engines.gpu.trainer import GpuTrainer
-from batchsvm.engines.protocol import Dual, Trainer
+from batchsvm.engines.protocol import Dual, GradientSums, Trainer
 from batchsvm.engines.targets import make_targets
-from batchsvm.methods import Gram, Method
+from batchsvm.methods import Asynchronous, Gram, Method
 
 
 class Home:
@@ -75,13 +80,19 @@ class GpuDataset(DeviceProducts):
     def device_size(self) -> DeviceSize:
         device, rows = self.device, self.rows
         return DeviceSize(
-            device.name, device.multiprocessors, device.memory.free, rows.nbytes, rows.is_dense
+            device.name,
+            device.multiprocessors,
+            device.memory.free,
+            rows.nbytes,
+            rows.is_dense,
+            self.deterministic,
         )
 
     def problems_at_once(self, method: Method | None = None) -> float:
-        if not (self.rows.is_dense and isinstance(method or Gram(), Gram)):
+        size = self.device_size
+        if not isinstance(method or automatic_method(size), Gram | Asynchronous):
             return 1
-        work = DeviceWork(self.n, self.d + 1, self.nonzeros, 1, self.device_size)
+        work = DeviceWork(self.n, self.d + 1, self.nonzeros, 1, size)
         return min(passes.MAX_BLOCKS_OF_THREADS, problems_that_fit(work))
 
     @cached_property
@@ -139,11 +150,11 @@ class GpuDataset(DeviceProducts):
             weights = targets.weights(0, self.n)
             total[k] = targets.total_weight
             heaviest[k] = 1.0 if weights is None else float(weights.max())
-            if plain:
-                at_zero[k] = total[k] * float(loss.value(0.0))
-                continue
-            signs, offsets = targets.signs_and_offsets(loss)
             with np.errstate(over="ignore"):  # whoever uses it looks whether it is finite
+                if plain:
+                    at_zero[k] = total[k] * float(loss.value(0.0))
+                    continue
+                signs, offsets = targets.signs_and_offsets(loss)
                 losses = loss.value(signs * float(problem.offset[k]) - offsets)
                 at_zero[k] = np.sum(losses if weights is None else weights * losses)
         if shared:
@@ -195,12 +206,24 @@ class GpuDataset(DeviceProducts):
     def balanced(self, problem: Problem, dual: Dual) -> DeviceDual:
         return self._upload_dual(problem, self.host_balanced(problem, dual))
 
-    def dual_at(self, problem: Problem, W: np.ndarray) -> DeviceDual:
-        found = np.empty((self.n, problem.k), order="F")
+    def dual_at(
+        self, problem: Problem, W: np.ndarray, step: np.ndarray | None = None
+    ) -> DeviceDual:
+        found, loss = np.empty((self.n, problem.k), order="F"), problem.loss
         for k, (responses, weights) in enumerate(self._responses(problem, W)):
-            slopes = problem.loss.subgradient(responses)
-            found[:, k] = relative(problem.loss, -weights * slopes, weights) * weights
+            slopes = loss.subgradient(responses)
+            if step is not None:
+                along = self._along(problem, step, k)
+                slopes = slopes + loss.second_derivative(responses) * along
+            found[:, k] = relative(loss, -weights * slopes, weights) * weights
         return self._upload_dual(problem, found)
+
+    def _along(self, problem: Problem, step: np.ndarray, k: int) -> np.ndarray:
+        """s_i <x_i, v> of every row for problem k, on the host."""
+        products = self.scores(np.ascontiguousarray(step[: self.d, [k]]))[:, 0]
+        if problem.bias is not None:
+            products = products + problem.bias[k] * step[-1, k]
+        return targets_of(problem, k).signs(problem.loss, 0, self.n) * products
 
     # Passes over X.
 
@@ -252,6 +275,24 @@ class GpuDataset(DeviceProducts):
             found[:, k] = settled(problem.loss, responses, off)
         return found
 
+    def gradient_sums(self, problem: Problem, W: np.ndarray) -> GradientSums:
+        losses = [
+            weights @ problem.loss.value(responses)
+            for responses, weights in self._responses(problem, W)
+        ]
+        slopes = -self.combination(problem, self.dual_at(problem, W))
+        return GradientSums(np.array(losses), slopes)
+
+    def losses_along(
+        self, problem: Problem, W: np.ndarray, step: np.ndarray, lengths: np.ndarray
+    ) -> np.ndarray:
+        found = np.empty((len(lengths), problem.k))
+        for k, (responses, weights) in enumerate(self._responses(problem, W)):
+            along = self._along(problem, step, k)
+            for j, t in enumerate(lengths):
+                found[j, k] = weights @ problem.loss.value(responses + t * along)
+        return found
+
     def hessian(self, problem: Problem, W: np.ndarray) -> np.ndarray:
         if problem.k != 1:
             raise ValueError(f"problem must be one problem for its Hessian, not {problem.k}")
@@ -288,8 +329,7 @@ class GpuDataset(DeviceProducts):
 
     def share(self, jobs: int) -> GpuDataset:
         self.require_open()
-        view = object.__new__(GpuDataset)
-        view.__dict__.update(self.__dict__)
+        view = self._view()
         view._is_view = True
         return view
 

@@ -98,9 +98,9 @@ class DeviceDual:
 def natural_cut(device: Any, n: int, batch: int = NATURAL_BATCH) -> Any:
     """All rows in their own order, in batches of so many places."""
     count = -(-n // batch)
-    cut = np.full(count * batch, -1, np.int32)
-    cut[:n] = np.arange(n, dtype=np.int32)
-    return device.upload(cut.reshape(count, batch))
+    cut = device.xp.arange(count * batch, dtype=np.int32)
+    cut[n:] = -1
+    return cut.reshape(count, batch)
 
 
 def placed_alpha(

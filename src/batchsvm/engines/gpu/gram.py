@@ -9,20 +9,17 @@ from __future__ import annotations
 
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from batchsvm.core.certificate import SUM_COUNT, Sums
 from batchsvm.core.layout import Schedule
 from batchsvm.core.options import PRECISIONS
 from batchsvm.core.parallel import StopFlag
-from batchsvm.core.problem import Facts, Problem
 from batchsvm.engines import batch_order
-from batchsvm.engines.gpu import passes
 from batchsvm.engines.gpu.batches import Batches, batches_of
-from batchsvm.engines.gpu.device import CudaDevice
 from batchsvm.engines.gpu.dual import DeviceDual, moved_alpha, starting_alpha
+from batchsvm.engines.gpu.group import SHARE_FOR_A_PASS, GroupTrainer
 from batchsvm.engines.gpu.kernels import FEW_PROBLEMS
 from batchsvm.engines.gpu.precision import REFRESH_EPOCHS, STALLED, fits_float32, real_of
 from batchsvm.engines.gpu.rounds import GramState, run_round
@@ -30,24 +27,13 @@ from batchsvm.engines.gpu.rows import PARTS
 from batchsvm.engines.protocol import Dual, Progress
 from batchsvm.methods import Gram
 
-if TYPE_CHECKING:
-    from batchsvm.engines.gpu.dataset import GpuDataset
-
-# A full pass costs about an epoch: it is made when this share of the problems has come so far.
-SHARE_FOR_A_PASS = 0.8
 ROUNDS_PER_LOOK = 512  # then the stop flag is looked at
 
 
-class GramTrainer:
+class GramTrainer(GroupTrainer):
     """A `Trainer` of K problems: see `engines/protocol.py`."""
 
-    # Ctrl-C may come in the middle of the first round, before w has followed alpha; certificates
-    # are of whatever w and alpha are there.
-    survives_exceptions = True
-
-    def __init__(self, data: GpuDataset, problem: Problem, facts: Facts) -> None:
-        self.data, self.problem, self.facts = data, problem, facts
-        self.device: CudaDevice = data.device
+    takes_dense, takes_sparse = True, False
 
     # Setting up.
 
@@ -77,7 +63,7 @@ class GramTrainer:
             W = device.xp.zeros((K, p), real)
             self.state = self._make_state(precision, W, alpha)
             if dual is not None:
-                self._refresh()
+                self._set_w(self._combination())
             self._end_epoch()
 
     def _make_state(
@@ -88,7 +74,6 @@ class GramTrainer:
         xp, K, S, B = device.xp, len(active), self.S, self.batches.B
         real = real_of(precision)
         targets: Any = problem.targets
-        unit = 1.0 / (problem.lam * self.facts.total_weight)[active]
         first = (
             np.full(K, self.method.first_beta(1.0, S))
             if before is None
@@ -104,7 +89,7 @@ class GramTrainer:
         state = GramState(
             problem.loss, real, precision, data.d, K, S, B, self.sweeps, self._cut, gram,
             is_kept, targets.columns(real), device.upload(problem.offset[active], real),
-            device.upload(targets.columns_of(problem.k)[active]), device.upload(unit, real),
+            device.upload(targets.columns_of(problem.k)[active]), device.upload(self._units, real),
             None if problem.bias is None else device.upload(problem.bias[active], real),
             W, alpha, device.upload(first, real),
             device.upload(refused, np.int32),
@@ -168,7 +153,7 @@ class GramTrainer:
                     estimates[self.active] = shown
                     break
                 if self._epochs_since_refresh >= REFRESH_EPOCHS and self.state.real == "float32":
-                    self._refresh()
+                    self._set_w(self._combination())
             device.synchronize()
         self.iterations[self.active] = self._iteration
         return Progress(self.iterations.copy(), estimates)
@@ -194,45 +179,11 @@ class GramTrainer:
     def _dual(self) -> DeviceDual:
         return DeviceDual(self.data, self._problem, self._cut, self.state.alpha)
 
-    @property
-    def _problem(self) -> Problem:
-        return self.problem.some(self.active)
+    def _weights(self) -> Any:
+        return self.state.W.astype(np.float64)
 
-    def _scattered(self, found: np.ndarray) -> np.ndarray:
-        """What was found for the active problems, last axis, as an array of all; NaN elsewhere."""
-        if self.active.size == self.problem.k:
-            return found
-        out = np.full((*found.shape[:-1], self.problem.k), np.nan)
-        out[..., self.active] = found
-        return out
-
-    def iterate(self) -> np.ndarray:
-        with self.device as device:
-            W = device.to_host(self.state.W.astype(np.float64)).T
-        found = self._scattered(W)
-        done = np.setdiff1d(np.arange(self.problem.k), self.active)
-        found[:, done] = self._best_W[:, done]
-        return found
-
-    point = iterate
-
-    def recent_mean(self) -> None:
-        return None
-
-    def sums(self, W: np.ndarray, screen: bool = False) -> Sums:
-        with self.device:
-            own = np.ascontiguousarray(W[:, self.active])
-            found = passes.sums(self.data, self._problem, own, self._dual, self.facts)
-        if screen:
-            self._notice_stall(found)
-        values, norms = self._scattered(found.values), self._scattered(found.norms)
-        depth = found.facts.depth  # of this pass over the cut
-        return Sums(values.reshape(SUM_COUNT, -1), norms, self.facts._replace(depth=depth))
-
-    def _notice_stall(self, found: Sums) -> None:
+    def _notice_gap(self, gap: float) -> None:
         """More exact products where the gap has hardly become smaller since the last full pass."""
-        own = Sums(found.values, found.norms, _of_some(self.facts, self.active))
-        gap = float(np.median(own.gaps(self.problem.lam[self.active])))
         level = PRECISIONS.index(self.state.precision)
         if self._automatic and gap > STALLED * self._gap_before and level + 1 < len(PRECISIONS):
             if self._fits(PRECISIONS[level + 1]):
@@ -257,23 +208,9 @@ class GramTrainer:
             self.state = self._make_state(precision, W, alpha, state)
             self.state.estimate[:] = state.estimate
 
-    def combination(self) -> np.ndarray:
-        with self.device as device:
-            found = passes.combination(self.data, self._problem, self._dual, self.facts)
-            self._set_w(found)
-            return self._scattered(device.to_host(found).T)
-
-    def _refresh(self) -> None:
-        """w computed anew from alpha."""
-        self._set_w(passes.combination(self.data, self._problem, self._dual, self.facts))
-
     def _set_w(self, combination: Any) -> None:
-        unit = 1.0 / (self.problem.lam * self.facts.total_weight)[self.active]
-        self.state.W[:] = combination * self.device.upload(unit)[:, None]
+        self.state.W[:] = combination * self.device.upload(self._units)[:, None]
         self._epochs_since_refresh = 0
-
-    def keep_primal(self, W: np.ndarray, which: np.ndarray) -> None:
-        self._best_W[:, which] = W[:, which]
 
     def keep_dual(self, which: np.ndarray) -> None:
         if not self._iteration:
@@ -303,13 +240,6 @@ class GramTrainer:
             found = np.zeros(self.problem.k, np.int64)
             found[self.active] = device.to_host(self.state.refused)
             return found
-
-    def restart_average(self) -> None:
-        """There is none."""
-
-
-def _of_some(facts: Facts, which: np.ndarray) -> Facts:
-    return Facts(*facts[:3], *(column[which] for column in facts[3:]))
 
 
 def _parts(alpha: Any, count: int = 64) -> list[slice]:

@@ -31,6 +31,7 @@ CTYPES = {"float32": "float", "float64": "double", "float16": "Half", "bfloat16"
 TINY = {"float32": "1e-30f", "float64": "1e-300"}
 HALF_OF_THE_DIGITS = {"float32": "2e-4f", "float64": "1e-9"}
 ALMOST_ONE = {"float32": "(1 - 1e-6f)", "float64": "(1 - 1e-9)"}
+COOPERATIVE = ("sparse.cu", "asynchronous.cu")  # blocks wait for each other in these
 CHUNK_ROWS = 2048  # summed by one block of threads
 THREADS = 256
 FEW_PROBLEMS = 4  # up to so many, a block of threads is as large as it can be
@@ -91,9 +92,11 @@ class CudaKernels:
             lines += [f"#define {word} {value}" for word, value in defines.items()]
             parts = ["\n".join(lines), _file("reduce.cuh")]
             parts += [_file("numbers.cuh")] if "SOURCE" in defines else []
+            parts += [_file("strips.cuh")] if "STRIPS" in defines else []
             if loss is not None:
                 parts += [loss_source(loss), _file("examples.cuh")]
-                parts += [in_double(loss)] if real == "float32" and "RULE" in defines else []
+                if file in COOPERATIVE:
+                    parts += [_file("grid.cuh"), in_double(loss) if real == "float32" else ""]
             options = ("-std=c++17", *(("--use_fast_math",) if real == "float32" else ()))
             module = self._cupy.RawModule(code="\n".join([*parts, _file(file)]), options=options)
             self._functions[key] = module.get_function(name)

@@ -24,6 +24,13 @@ def real_of(precision: str) -> str:
     return "float64" if precision == "float64" else "float32"
 
 
+def first_real(data: GpuDataset, problem: Problem, facts: Facts, precision: str) -> str:
+    """The type of the numbers of the first steps: those of "auto" are float32 where they fit."""
+    if precision == "auto" and not fits_float32(data, problem, facts):
+        return "float64"
+    return real_of(precision)
+
+
 def fits_float32(data: GpuDataset, problem: Problem, facts: Facts) -> bool:
     """Whether norms, weights, offsets and step lengths are far from where float32 ends."""
     offsets = np.zeros(1)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from batchsvm.engines.base_dataset import BaseDataset
 from batchsvm.engines.gpu import passes
@@ -73,22 +74,25 @@ class DeviceProducts(BaseDataset):
     def row_gram_times(
         self, rows: np.ndarray, v: np.ndarray, normalize: bool = True, bias: float | None = None
     ) -> np.ndarray:
-        X, scale = self._few_rows(rows, bias)
+        X, transposed, scale = self._few_rows(rows, bias)
         u = scale * v if normalize else v
-        found = X @ (X.T @ u) + (0.0 if bias is None else bias**2 * u.sum())
+        found = X @ (transposed @ u) + (0.0 if bias is None else bias**2 * u.sum())
         return scale * found if normalize else found
 
-    def _few_rows(self, rows: np.ndarray, bias: float | None) -> tuple[Any, np.ndarray]:
-        """Rows on this host and 1 over their norms; kept until others are asked for, since an
-        estimate of sigma^2 asks for the same ones several times."""
+    def _few_rows(self, rows: np.ndarray, bias: float | None) -> tuple[Any, Any, np.ndarray]:
+        """Rows on this host, transposed too, and 1 over their norms; kept until others are asked
+        for, since an estimate of sigma^2 asks for the same ones several times."""
         held = self.memo.get("few rows")
         if held is None or held[0] is not rows or held[1] != bias:
             X = self.sample(rows)
+            if not isinstance(X, np.ndarray):  # without the columns that none of them has
+                columns, indices = np.unique(X.indices, return_inverse=True)
+                X = scipy.sparse.csr_array((X.data, indices, X.indptr), (len(rows), columns.size))
             norms2 = np.asarray((X * X if isinstance(X, np.ndarray) else X.multiply(X)).sum(axis=1))
             norms2 = norms2.ravel() + (0.0 if bias is None else bias**2)
             scale = np.divide(1.0, np.sqrt(norms2), out=np.zeros(len(rows)), where=norms2 > 0)
-            held = self.memo["few rows"] = rows, bias, X, scale
-        return held[2], held[3]
+            held = self.memo["few rows"] = rows, bias, X, X.T, scale
+        return held[2:]
 
     def absolute_sums(
         self, normalize: bool = True, bias: float | None = None

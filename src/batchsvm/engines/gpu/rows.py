@@ -60,7 +60,6 @@ class DenseRows:
         self.nonzeros = self.n * self.d
         self.longest = self.d
         self.nbytes = self.nonzeros * ITEM_BYTES[kind]
-        self._space: Any = None
 
     def norms2(self) -> Any:
         out = self.device.xp.empty(self.n)
@@ -68,11 +67,9 @@ class DenseRows:
         return out
 
     def gather(self, cut: Any) -> Any:
-        """The rows of the cut in float64, in work space that the next call uses again."""
-        if self._space is None or len(self._space) < cut.size:
-            self._space = None
-            self._space = self.device.xp.empty((cut.size, self.d))
-        found = self._space[: cut.size]
+        """The rows of the cut in float64.  They are not kept for the next block: the device's pool
+        of memory gives it the same again, and between passes a fit has a use for it."""
+        found = self.device.xp.empty((cut.size, self.d))
         self.device.kernels.gather(self, cut, found)
         return found
 

@@ -37,7 +37,7 @@ from batchsvm.engines.gpu.device import CudaDevice
 from batchsvm.engines.gpu.dual import DeviceDual, starting_alpha
 from batchsvm.engines.gpu.fixed_point import column_scales, longest_step
 from batchsvm.engines.gpu.kernels import parameter_of
-from batchsvm.engines.gpu.precision import REFRESH_EPOCHS, STALLED, fits_float32, real_of
+from batchsvm.engines.gpu.precision import REFRESH_EPOCHS, STALLED, first_real
 from batchsvm.engines.gpu.rows import DenseRows
 from batchsvm.engines.gpu.sparse_kernels import PLACES, SUMS, Control, Setting
 from batchsvm.engines.gpu.sparse_rows import CsrRows
@@ -83,8 +83,10 @@ class BatchState:
 class BatchTrainer:
     """A `Trainer` of one problem: see `engines/protocol.py`."""
 
+    takes_dense = takes_sparse = True
     # A launch finishes, whatever happens on this host, and leaves w and alpha of one iteration.
     survives_exceptions = True
+    knows_point = False
 
     def __init__(self, data: GpuDataset, problem: Problem, facts: Facts) -> None:
         self.data, self.problem, self.facts = data, problem, facts
@@ -101,9 +103,7 @@ class BatchTrainer:
         self._gap_before = inf
         self._fetched: tuple[Any, Any] = (None, None)  # a w on this host, and on the device
         self._automatic = schedule.precision == "auto" and not self._is_primal
-        real = real_of(schedule.precision)
-        if schedule.precision == "auto" and not fits_float32(data, self.problem, self.facts):
-            real = "float64"
+        real = first_real(data, self.problem, self.facts, schedule.precision)
         with self.device as device:
             self.batches: Batches = batches_of(data, schedule.batch_size, schedule.seed, multiple=1)
             self._rng = self.batches.rng()

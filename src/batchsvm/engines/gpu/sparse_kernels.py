@@ -1,4 +1,5 @@
-"""Launches of the kernels for sparse rows (csr.cu) and for mini-batch steps (sparse.cu).
+"""Launches of the kernels for sparse rows (csr.cu), for mini-batch steps (sparse.cu) and for
+asynchronous ones (asynchronous.cu).
 
 `tests/simulated_sparse.py` has the same methods in NumPy.
 """
@@ -16,14 +17,19 @@ from batchsvm.engines.gpu.kernels import (
     _source_of,
     _targets,
     _typed,
+    parameter_of,
 )
+from batchsvm.engines.gpu.strips import STRIPS
+from batchsvm.methods.asynchronous import ROUNDING
 
 if TYPE_CHECKING:
+    from batchsvm.engines.gpu.asynchronous import AsynchronousState
     from batchsvm.engines.gpu.sparse import BatchState
     from batchsvm.engines.gpu.sparse_rows import CsrRows
 
 INDEX_TYPES = {"int32": "int", "int64": "long long"}
 BLOCKS_PER_MULTIPROCESSOR = 2  # more make waiting longer, fewer leave memory idle
+BLOCKS_OF_ROWS = 2  # for asynchronous steps
 COLUMNS_PER_THREAD = 4  # of the pass over w, before more threads are worth the waiting
 
 
@@ -55,7 +61,27 @@ class Control(IntEnum):
     DONE = 7  # iterations that the last launch has made
 
 
+class EpochControl(IntEnum):
+    """Numbers that a launch of asynchronous steps leaves to the next one."""
+
+    AT_ONCE = 0  # rows that are worked on at once
+    POSITION = 1  # visits of the epoch that is under way
+    EPOCHS = 2  # that have ended in the last launch
+    VISITS = 3  # of the last launch
+    ENOUGH = 4  # whether the last epoch has shown gaps within the goals
+
+
+class Line(IntEnum):
+    """Lines of numbers that asynchronous steps keep of each problem."""
+
+    SQUARE = 0  # ||w||^2 lam N / 2 when the epoch began
+    SHOWN = 1  # N times the gap that the last epoch has shown
+    REFUSED = 2  # epochs that were taken back
+    FELL = 3  # whether the last one was
+
+
 SUMS = 5  # that an iteration makes: see sparse.cu
+COPIES, EPOCH_SUMS = 32, 3  # of the sums of an epoch: see asynchronous.cu
 PLACES = 1024  # for parts of a sum in a fixed order, one of each block
 
 
@@ -70,7 +96,8 @@ class DeviceKernels(CudaKernels):
 
     def _csr(self, rows: CsrRows, name: str, count: int, arguments: tuple[Any, ...]) -> None:
         """Launch a kernel with one warp for each of `count`."""
-        kernel = self.function("csr.cu", name, "float64", **_source_of(rows), **_index_of(rows))
+        defines = {**_source_of(rows), **_index_of(rows), "STRIPS": STRIPS}
+        kernel = self.function("csr.cu", name, "float64", **defines)
         blocks = max(1, -(-count * 32 // THREADS))
         kernel((blocks,), (THREADS,), _typed((*_arrays_of(rows), *arguments)))
 
@@ -80,7 +107,9 @@ class DeviceKernels(CudaKernels):
             "INDEX": INDEX_TYPES[str(indices.dtype)],
             "START": INDEX_TYPES[str(starts.dtype)],
         }
-        kernel = self.function("csr.cu", "csr_check", "float64", SOURCE="float", **types)
+        kernel = self.function(
+            "csr.cu", "csr_check", "float64", SOURCE="float", **types, STRIPS=STRIPS
+        )
         rows = starts.size - 1
         arguments = indices, starts, facts, np.int64(rows), np.int64(indices.size)
         kernel((-(-rows * 32 // THREADS),), (THREADS,), arguments)
@@ -94,8 +123,8 @@ class DeviceKernels(CudaKernels):
         self._csr(rows, "csr_products", cut.size, arguments)
 
     def csr_combine(self, rows: CsrRows, cut: Any, coefficients: Any, out: Any) -> None:
-        """out (K, d) += sum_i c_ki x_i, in no fixed order."""
-        arguments = cut, cut.size, coefficients, out, len(out), rows.d
+        """out (K, places) += sum_i c_ki x_i in strips, in no fixed order."""
+        arguments = cut, cut.size, coefficients, out, len(out), out.shape[1] // STRIPS
         self._csr(rows, "csr_combine", cut.size, arguments)
 
     def csr_columns(self, columns: CsrRows, coefficients: Any, out: Any) -> None:
@@ -147,12 +176,41 @@ class DeviceKernels(CudaKernels):
         # Launched so, all blocks are on the device at the same time, or it is an error.
         kernel((blocks,), (THREADS,), _typed(arguments), enable_cooperative_groups=True)
 
-    def _resident_blocks(self, kernel: Any) -> int:
-        """So many blocks can be on the device at the same time."""
+    # Asynchronous steps (asynchronous.cu).
+
+    def train_rows(self, state: AsynchronousState, visits: int) -> None:
+        """So many visits at the most, over the turns of the state; they end with an epoch that has
+        shown gaps within the goals.  None compile what the next call needs."""
+        s, rows = state, state.rows
+        raw = self.function(
+            "asynchronous.cu", "train", s.real, s.loss, **_source_of(rows), **_index_of(rows),
+            GROUP=min(32, 1 << (s.K - 1).bit_length()), THREADS=THREADS,
+            BLOCKS=BLOCKS_OF_ROWS, ROUNDING=ROUNDING[s.real], STRIPS=STRIPS,
+        )  # fmt: skip
+        kernel = raw.kernel
+        if not visits:
+            return
+        real = np.dtype(s.real).type
+        arguments = (
+            *_arrays_of(rows), s.norms2, s.order, s.turns, np.int64(rows.n), np.int64(visits),
+            *_targets(s.targets), s.constants, s.problems, s.units, s.biases, s.goals,
+            np.float64(s.share), real(parameter_of(s.loss)), s.K, rows.d, len(s.W) // STRIPS,
+            np.int64(len(s.alpha)), s.W, s.alpha, s.W_before, s.alpha_before, s.control, s.lines,
+            s.sums, s.arrived,
+        )  # fmt: skip
+        # A warp for each row that may be worked on at once, and threads enough for a pass over W.
+        for_rows = -(-s.most_at_once * 32 // THREADS)
+        for_columns = -(-s.W.size // (COLUMNS_PER_THREAD * THREADS))
+        blocks = min(max(for_rows, for_columns), self._resident_blocks(kernel, BLOCKS_OF_ROWS))
+        kernel((blocks,), (THREADS,), _typed(arguments), enable_cooperative_groups=True)
+
+    def _resident_blocks(self, kernel: Any, most: int = BLOCKS_PER_MULTIPROCESSOR) -> int:
+        """So many blocks can be on the device at the same time, if no multiprocessor has more than
+        `most`."""
         if kernel.ptr not in self._room:
             cuda = self._cupy.cuda
             room = cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(kernel.ptr, THREADS, 0)
-            room = min(max(room, 1), BLOCKS_PER_MULTIPROCESSOR)
+            room = min(max(room, 1), most)
             self._room[kernel.ptr] = room * cuda.Device().attributes["MultiProcessorCount"]
         return self._room[kernel.ptr]
 

@@ -9,6 +9,7 @@ import scipy.sparse
 
 from batchsvm.engines.gpu.device import CudaDevice
 from batchsvm.engines.gpu.rows import ITEM_BYTES
+from batchsvm.engines.gpu.strips import in_order, padded_columns
 
 
 class CsrRows:
@@ -57,7 +58,9 @@ class CsrRows:
         kernels, xp = self.device.kernels, self.device.xp
         coefficients = xp.ascontiguousarray(coefficients)
         if not self.deterministic:
-            kernels.csr_combine(self, cut, coefficients, out)
+            found = xp.zeros((len(out), padded_columns(self.d)))
+            kernels.csr_combine(self, cut, coefficients, found)
+            out += in_order(found.T).T[:, : self.d]
             return
         of_rows = xp.zeros((len(coefficients), self.n))
         places = xp.flatnonzero(cut >= 0)

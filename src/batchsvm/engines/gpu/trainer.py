@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 from batchsvm.core.layout import Schedule
 from batchsvm.core.problem import Facts, Problem
+from batchsvm.engines.gpu.asynchronous import AsynchronousTrainer
 from batchsvm.engines.gpu.gram import GramTrainer
+from batchsvm.engines.gpu.group import GroupTrainer
 from batchsvm.engines.gpu.sparse import BatchTrainer
 from batchsvm.engines.protocol import Dual
-from batchsvm.methods import Aggressive, Gram, Naive, Pegasos, Safe
+from batchsvm.methods import Aggressive, Asynchronous, Gram, Naive, Newton, Pegasos, Safe
 
 if TYPE_CHECKING:
     from batchsvm.engines.gpu.dataset import GpuDataset
 
 TRAINERS: dict[Any, Any] = {
     Gram: GramTrainer,
+    Asynchronous: AsynchronousTrainer,
     Aggressive: BatchTrainer,
     Safe: BatchTrainer,
     Naive: BatchTrainer,
@@ -47,7 +50,8 @@ def refuse_schedule(schedule: Schedule, k: int, is_dense: bool) -> None:
     offered = [
         kind.name
         for kind, trainer in TRAINERS.items()
-        if (is_dense if trainer is GramTrainer else k == 1)
+        if (k == 1 or issubclass(trainer, GroupTrainer))
+        and (trainer.takes_dense if is_dense else trainer.takes_sparse)
     ]
     if method.name not in offered:
         listed = '"' + '", "'.join(offered) + '"'
@@ -57,6 +61,7 @@ def refuse_schedule(schedule: Schedule, k: int, is_dense: bool) -> None:
         raise ValueError(
             f'method must be {listed} {where}{many}on the gpu engine, not "{method.name}"'
         )
+    assert not isinstance(method, Newton)  # which has a trainer of its own
     if method.sampling != "permutation":
         raise ValueError(
             'sampling must be "permutation" on the gpu engine, where batches keep their rows, not'

@@ -90,9 +90,10 @@ extern "C" __global__ void csr_products(
 }
 
 // out[k] += sum_p coefficients[k][p] x_i for i = cut[p], by atomic additions: in no fixed order.
+// Column j is at `place_of` (strips.cuh).
 extern "C" __global__ void csr_combine(
     CSR, const int *__restrict__ cut, int count, const double *__restrict__ coefficients,
-    double *__restrict__ out, int K, int columns) {
+    double *__restrict__ out, int K, int strip) {
     long long p = own_warp();
     if (p >= count) return;
     int row = cut[p];
@@ -100,9 +101,9 @@ extern "C" __global__ void csr_combine(
     for (int k = 0; k < K; k++) {
         double coefficient = coefficients[(long long)k * count + p];
         if (coefficient == 0) continue;
-        double *to = out + (long long)k * columns;
+        double *to = out + (long long)k * STRIPS * strip;
         for (long long e = starts[row] + (threadIdx.x & 31); e < starts[row + 1]; e += 32)
-            atomicAdd(to + indices[e], coefficient * read(values + e));
+            atomicAdd(to + place_of(indices[e], strip), coefficient * read(values + e));
     }
 }
 

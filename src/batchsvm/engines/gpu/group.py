@@ -1,0 +1,115 @@
+"""What trainers of K problems at once on a device have in common: problems that are done leave."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batchsvm.core.certificate import SUM_COUNT, Sums
+from batchsvm.core.problem import Facts, Problem
+from batchsvm.engines.gpu import passes
+from batchsvm.engines.gpu.device import CudaDevice
+from batchsvm.engines.gpu.dual import DeviceDual
+
+if TYPE_CHECKING:
+    from batchsvm.engines.gpu.dataset import GpuDataset
+
+# A full pass costs about an epoch: it is made when this share of the problems has come so far.
+SHARE_FOR_A_PASS = 0.8
+
+
+class GroupTrainer:
+    """The part of a `Trainer` (see `engines/protocol.py`) that does not know its steps.
+
+    `active` are the problems that are still trained.  A trainer adds `_dual`, their dual points,
+    `_weights`, their w in float64, (active, p), and `_notice_gap`, which may make its steps more
+    exact; all of it on the device.
+    """
+
+    # Ctrl-C may come before w has followed alpha; certificates are of whatever is there.
+    survives_exceptions = True
+    knows_point = False
+
+    active: np.ndarray
+    _best_W: np.ndarray
+
+    def __init__(self, data: GpuDataset, problem: Problem, facts: Facts) -> None:
+        self.data, self.problem, self.facts = data, problem, facts
+        self.device: CudaDevice = data.device
+        self._fetched: tuple[Any, Any] = (None, None)  # a point on this host, and on the device
+
+    @property
+    def _dual(self) -> DeviceDual:
+        raise NotImplementedError
+
+    def _weights(self) -> Any:
+        raise NotImplementedError
+
+    def _notice_gap(self, gap: float) -> None:
+        raise NotImplementedError
+
+    @property
+    def _problem(self) -> Problem:
+        return self.problem.some(self.active)
+
+    @property
+    def _units(self) -> np.ndarray:
+        """1/(lam N) of the active problems."""
+        return 1.0 / (self.problem.lam * self.facts.total_weight)[self.active]
+
+    def _scattered(self, found: np.ndarray) -> np.ndarray:
+        """What was found for the active problems, last axis, as an array of all; NaN elsewhere."""
+        if self.active.size == self.problem.k:
+            return found
+        out = np.full((*found.shape[:-1], self.problem.k), np.nan)
+        out[..., self.active] = found
+        return out
+
+    def iterate(self) -> np.ndarray:
+        with self.device as device:
+            weights = self._weights()
+            found = self._scattered(device.to_host(weights).T)
+        done = np.setdiff1d(np.arange(self.problem.k), self.active)
+        if done.size:
+            found[:, done] = self._best_W[:, done]
+        found.flags.writeable = False  # a full pass there uses what is on the device
+        self._fetched = found, weights[:, : self.data.d]
+        return found
+
+    point = iterate
+
+    def recent_mean(self) -> None:
+        return None
+
+    def sums(self, W: np.ndarray, screen: bool = False) -> Sums:
+        with self.device:
+            own = np.ascontiguousarray(W[:, self.active])
+            there = self._fetched[1] if self._fetched[0] is W else None
+            found = passes.sums(self.data, self._problem, own, self._dual, self.facts, there)
+        if screen:
+            own_facts = Facts(*self.facts[:3], *(column[self.active] for column in self.facts[3:]))
+            of_active = Sums(found.values, found.norms, own_facts)
+            self._notice_gap(float(np.median(of_active.gaps(self.problem.lam[self.active]))))
+        values, norms = self._scattered(found.values), self._scattered(found.norms)
+        depth = found.facts.depth  # of this pass over the cut
+        return Sums(values.reshape(SUM_COUNT, -1), norms, self.facts._replace(depth=depth))
+
+    def _combination(self) -> Any:
+        """sum_i alpha_i s_i x_i of the active problems, (active, p), on the device."""
+        return passes.combination(self.data, self._problem, self._dual, self.facts)
+
+    def _set_w(self, combination: Any) -> None:
+        raise NotImplementedError
+
+    def combination(self) -> np.ndarray:
+        with self.device as device:
+            found = self._combination()
+            self._set_w(found)
+            return self._scattered(device.to_host(found).T)
+
+    def keep_primal(self, W: np.ndarray, which: np.ndarray) -> None:
+        self._best_W[:, which] = W[:, which]
+
+    def restart_average(self) -> None:
+        """There is none."""
