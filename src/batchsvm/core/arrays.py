@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 CUDA_DEVICES = (2, 13)  # kDLCUDA and kDLCUDAManaged of DLPack
+HOST_DEVICES = (1, 3, 11)  # kDLCPU, kDLCUDAHost and kDLROCMHost
+OTHER_DEVICES = {7: "Vulkan", 8: "Metal", 10: "ROCm", 14: "oneAPI", 15: "WebGPU"}
 
 
 def is_device_array(x: Any) -> bool:
@@ -26,6 +28,22 @@ def is_device_array(x: Any) -> bool:
         except Exception:  # of data that DLPack cannot describe, such as words of pyarrow
             return False
     return hasattr(x, "__cuda_array_interface__")
+
+
+def other_device(x: Any) -> str | None:
+    """The device on which x is, if that is neither this host nor a CUDA device."""
+    if isinstance(x, np.ndarray) or not hasattr(x, "__dlpack_device__"):
+        return None
+    try:
+        kind = int(x.__dlpack_device__()[0])
+    except Exception:  # a device that DLPack does not know, such as torch's "meta"
+        home = str(x.device) if _is_torch(x) else "cpu"
+        return None if home.partition(":")[0] in ("cpu", "cuda") else f"{home!r}, a device of torch"
+    if kind in CUDA_DEVICES or kind in HOST_DEVICES:
+        return None
+    return (
+        f"a {OTHER_DEVICES[kind]} device" if kind in OTHER_DEVICES else f"a device of kind {kind}"
+    )
 
 
 def device_number(x: Any) -> int | None:
@@ -74,16 +92,29 @@ def dtype_name(x: Any) -> str:
 def to_host(x: Any) -> Any:
     """An array of any library as a NumPy array, and a CuPy sparse matrix as one of SciPy.
 
-    Arrays in host memory are not copied.  bfloat16, which NumPy does not have, becomes
+    Arrays in host memory are not copied.  bfloat16, which NumPy knows by name alone, becomes
     float32.  Anything else, such as a list or a table, is returned as it is.
     """
     if not is_foreign(x):
-        return x
+        return _without_bfloat16(x) if isinstance(x, np.ndarray) else x
+    try:
+        return _without_bfloat16(_copied(x))
+    except Exception:
+        where = other_device(x)
+        if where is None:
+            raise
+        raise ValueError(f"one on {where} cannot be read from there; copy it to the host") from None
+
+
+def _copied(x: Any) -> Any:
     if _is_torch(x):
         return _from_torch(x)
     if is_device_array(x) and hasattr(x, "get"):  # CuPy
         return x.get()
-    values = _from_protocol(x)
+    return _from_protocol(x)
+
+
+def _without_bfloat16(values: Any) -> Any:
     return values.astype(np.float32) if values.dtype.name == "bfloat16" else values
 
 

@@ -35,14 +35,14 @@ class CertificateError(ArithmeticError):
 
 @dataclass(frozen=True)
 class Certificate:
-    """How good a point is, and how sure that is.
+    """A proven bound on the distance of a point from the optimum, and what it is made of.
 
     Attributes
     ----------
     primal : float
         P(w), the training objective, as computed.
     dual : float
-        D(alpha), which no w can get below, as computed.
+        D(alpha), as computed: no w has a smaller P.
     primal_rounding : float
         P(w) is at most primal + primal_rounding.
     dual_rounding : float
@@ -85,8 +85,8 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """bound / P(w): what `tol` is compared with.  It is 0 for a P(w) of 0, if there is
-        nothing but rounding between the two."""
+        """bound / P(w), which is compared with `tol`.  If P(w) is 0, it is 0 or infinite, depending
+        on whether the gap is within its rounding error."""
         if self.primal > 0.0:
             return self.bound / self.primal
         return 0.0 if self.gap <= self.rounding < inf else inf
@@ -170,7 +170,7 @@ def certify_point(
 
     Raises CertificateError if a gap is below minus its rounding error.
     """
-    return assemble(problem, data.sums(problem, W, dual), data.combination(problem, dual))
+    return assemble(problem, *data.point_sums(problem, W, dual))
 
 
 def assemble(problem: Problem, sums: Sums, combination: np.ndarray) -> tuple[Certificate, ...]:

@@ -22,11 +22,15 @@ from batchsvm.methods import (
     SAMPLINGS,
     STEPS,
     Aggressive,
+    Asynchronous,
     Blocks,
     Gram,
     Method,
+    Newton,
     Pegasos,
+    is_smooth,
 )
+from batchsvm.methods.newton import SOLVERS
 
 _LOSS_NEEDS = (
     "task", "lower", "upper", "lipschitz", "value", "subgradient", "conjugate", "dual_step",
@@ -35,6 +39,7 @@ _LOSS_NEEDS = (
 
 POSITIVE = "a finite positive number"
 LEAST_LAM = float(np.finfo(np.float64).tiny)  # 2.2e-308: below it, numbers lose their digits
+LARGEST_COLUMN = 1e150  # as for X: sums of squares of what is below stay finite
 
 
 def shown(value: Any) -> str:
@@ -57,18 +62,37 @@ def is_scalar(value: Any) -> bool:
     return not isinstance(value, np.ndarray) and not getattr(value, "ndim", 0)
 
 
+# What others call our losses and methods.
+SYNONYMS = {
+    "log": "logistic", "log_loss": "logistic", "crossentropy": "logistic", "svm": "hinge",
+    "l1": "hinge", "l2": "squared_hinge", "mse": "squared_error", "ls": "squared_error",
+    "squared_loss": "squared_error", "ridge": "squared_error", "mae": "absolute",
+    "lad": "absolute", "pinball": "quantile", "svr": "epsilon_insensitive",
+    "modified_huber": "smoothed_hinge", "sdca": "auto", "serial": "auto", "dcd": "auto",
+    "sgd": "pegasos", "minibatch": "safe", "async": "asynchronous",
+}  # fmt: skip
+
+
 def choice(parameter: str, value: Any, known: Iterable[Any]) -> None:
     """Refuse a name that is not among the known ones, and point to the nearest."""
     known = list(known)
     if is_scalar(value) and value in known:
         return
     names = [name for name in known if isinstance(name, str)]
-    near = (
-        difflib.get_close_matches(value, names, n=1, cutoff=0.7) if isinstance(value, str) else []
-    )
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    near = _nearest(value, names) if isinstance(value, str) else None
+    hint = f"; did you mean {near!r}?" if near else ""
     allowed = ", ".join(repr(name) for name in known)
     raise ValueError(f"{parameter} must be one of {allowed}, not {shown(value)}{hint}")
+
+
+def _nearest(value: str, names: list[str]) -> str | None:
+    """The name that was meant, perhaps: by another word for it, its beginning, or a slip."""
+    word = value.lower()
+    if SYNONYMS.get(word) in names:
+        return SYNONYMS[word]
+    near = difflib.get_close_matches(word, names, n=1, cutoff=0.7)
+    begun = [name for name in names if len(word) > 2 and name.startswith(word)]
+    return next(iter([*near, *begun]), None)
 
 
 def number(parameter: str, value: Any, words: str, low: float, high: float = np.inf) -> float:
@@ -98,6 +122,21 @@ def read_lam(parameter: str, value: Any) -> float:
             f" not {lam!r}"
         )
     return lam
+
+
+def read_column(parameter: str, value: Any, words: str = POSITIVE) -> float:
+    """The value of a constant column, whose square is added to ||x_i||^2 of every row."""
+    column = number(parameter, value, words, 0.0)
+    if column >= LARGEST_COLUMN:
+        raise ValueError(
+            f"{parameter} must be below {LARGEST_COLUMN:.0e}, so that its square is finite, not"
+            f" {column!r}"
+        )
+    return column
+
+
+def read_bias(bias: Any) -> float | None:
+    return None if bias is None else read_column("bias", bias, f"{POSITIVE}, or None")
 
 
 def read_tol(tol: Any) -> float:
@@ -151,6 +190,9 @@ def read_method(method: Any) -> Method | None:
     if type(method) not in METHODS.values():
         choice("method", method, ["auto", *METHODS])
         return None if is_word(method, "auto") else METHODS[method]()
+    if isinstance(method, Newton):
+        choice("solver", method.solver, SOLVERS)
+        return method
     choice("sampling", method.sampling, SAMPLINGS)
     if method.sigma2 is not None:
         number("sigma2", method.sigma2, "between 0 and 1, or None", 0.0, 1.0 + 1e-9)
@@ -174,7 +216,20 @@ def read_method(method: Any) -> Method | None:
         whole("sweeps", method.sweeps, 1, 1000, "an integer between 1 and 1000")
         if method.sampling != "permutation":
             raise ValueError(f'sampling must be "permutation" for gram, not "{method.sampling}"')
+    if isinstance(method, Asynchronous):
+        for name, only in (("sampling", "permutation"), ("step", "general")):
+            if (value := getattr(method, name)) != only:
+                raise ValueError(f'{name} must be "{only}" for asynchronous, not "{value}"')
     return method
+
+
+def refuse_corners(loss: Loss, method: Method | None) -> None:
+    """Newton's method needs losses whose slope does not jump."""
+    if isinstance(method, Newton) and not is_smooth(loss):
+        smooth = ", ".join(f'"{name}"' for name, kind in LOSSES.items() if is_smooth(kind))
+        raise ValueError(
+            f'loss must have a continuous slope for method "newton", such as {smooth}, not {loss}'
+        )
 
 
 def read_checkpoints(checkpoints: Any, averaging: str | None) -> Iterable[int] | None:
@@ -215,7 +270,7 @@ def _increasing(iterations: Iterable[Any], given: Any) -> Iterator[int]:
 
 def read_averaging(averaging: str | None, method: Method | None) -> str | None:
     choice("averaging", averaging, AVERAGINGS)
-    if averaging is not None and isinstance(method, Blocks | Gram):
+    if averaging is not None and isinstance(method, Blocks | Gram | Asynchronous | Newton):
         raise ValueError(f"averaging must be None for {method.name}, not {averaging!r}")
     return averaging
 

@@ -83,15 +83,17 @@ def convergence_problem(solution: Solution, max_epochs: float, go_on: str = GO_O
 
 
 def _never_left_zero(solution: Solution) -> bool:
-    early = solution.status in (Status.MAX_EPOCHS, Status.INTERRUPTED)
+    early = solution.status in (Status.MAX_EPOCHS, Status.INTERRUPTED, Status.DATA_LOST)
     return early and not solution.w.any() and int(solution.history.gap.argmin()) == 0
 
 
 def _advice(solution: Solution, max_epochs: float, go_on: str) -> str:
     method, b = solution.method, solution.batch_size
     more = f"To get closer, raise max_epochs (now {max_epochs:g})"
-    if solution.status is Status.INTERRUPTED:
+    if solution.status in (Status.INTERRUPTED, Status.DATA_LOST):
         return f"To go on from here, {go_on}."
+    if solution.status is Status.ROUNDED:
+        return "To have a smaller bound, give X in float64."
     if solution.status is Status.PRECISION:
         provable = 2 * solution.certificate.rounding / max(solution.certificate.primal, TINY)
         if provable >= 1.0:

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse
 
 from batchsvm.core import checks
-from batchsvm.core.arrays import dtype_name, is_device_array, to_host
+from batchsvm.core.arrays import dtype_name, is_device_array, other_device, to_host
 from batchsvm.core.warning import warn_user
 from batchsvm.files.sparse import BrokenMatrixError, check_parts, check_sparse
 from batchsvm.losses import Loss
@@ -53,6 +53,14 @@ def refuse_device_array(X: Any) -> None:
     """Refuse an array on a GPU, for the engines whose data are in host memory."""
     if is_device_array(X):
         raise ValueError('X is on a GPU: use engine="gpu" or copy it to the host')
+    refuse_other_device(X)
+
+
+def refuse_other_device(X: Any) -> None:
+    """Refuse an array on a device that no engine works on."""
+    where = other_device(X)
+    if where is not None:
+        raise ValueError(f"X must be in host memory or on a CUDA device, not on {where}")
 
 
 def refuse_masked(parameter: str, value: Any) -> None:
@@ -135,31 +143,33 @@ def refuse_infinite(found: tuple[int, float] | None) -> None:
 
 
 # work(start, stop) over blocks of rows, by the threads of a data set; the results in order.
+NO_LABELS = "y must be given: X holds no labels of its own"
 OverBlocks = Callable[[Callable[[int, int], Any]], list[Any]]
 
 
 def read_targets(
-    y: Any, n: int, loss: Loss, over_blocks: OverBlocks | None = None
+    y: Any, n: int, loss: Loss, over_blocks: OverBlocks | None = None, name: str = "y"
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """y as float64, or for classification as -1 and +1 (int8), and the two classes."""
+    """y as float64, or for classification as -1 and +1 (int8), and the two classes; errors call
+    it by this name."""
     if loss.task == "classification" and is_device_array(y) and tuple(y.shape) == (n,):
         found = _two_numbers_on_device(y)
         if found is not None:
             return found
-    y = as_labels("y", y)
+    y = as_labels(name, y)
     if y.shape != (n,):
-        raise ValueError(f"y must have shape ({n},), one entry per row of X, not {y.shape}")
+        raise ValueError(f"{name} must have shape ({n},), one entry per row of X, not {y.shape}")
     if loss.task == "classification":
-        return _read_labels(y, over_blocks or (lambda work: [work(0, n)]))
+        return _read_labels(y, over_blocks or (lambda work: [work(0, n)]), name)
     if y.dtype.kind not in "biuf":
-        raise ValueError(f"y must hold numbers for a regression loss, not {y.dtype}")
+        raise ValueError(f"{name} must hold numbers for a regression loss, not {y.dtype}")
     if not np.isfinite(y).all():
         bad = int(np.flatnonzero(~np.isfinite(y))[0])
-        raise ValueError(f"y must be finite, but y[{bad}] is {float(y[bad])!r}")
+        raise ValueError(f"{name} must be finite, but entry {bad} is {float(y[bad])!r}")
     y = y.astype(np.float64, copy=False)
     if max(-y.min(), y.max()) > LARGEST_SAFE_TARGET:
         with np.errstate(over="ignore"):
-            refuse_infinite_loss(float(loss.value(-y).sum()))
+            refuse_infinite_loss(float(loss.value(-y).sum()), name)
     return y, None
 
 
@@ -179,12 +189,12 @@ def _two_numbers_on_device(y: Any) -> tuple[np.ndarray, np.ndarray] | None:
     return signs, ends.astype(to_host(y[:1]).dtype)
 
 
-def refuse_infinite_loss(losses_at_zero: float) -> None:
+def refuse_infinite_loss(losses_at_zero: float, name: str = "y") -> None:
     """Refuse targets whose losses at w = 0 add up to infinity: nothing could be certified."""
     if not np.isfinite(losses_at_zero):
         raise ValueError(
-            "y must have a finite mean loss at w = 0, but that is infinite: scale y down, and the"
-            " weights and offsets if there are any"
+            f"{name} must have a finite mean loss at w = 0, but that is infinite: scale y down, and"
+            " the weights, the offsets and the margin of the loss if there are any"
         )
 
 
@@ -226,7 +236,9 @@ def _kind_of(kind: type) -> str:
     return "words" if issubclass(kind, str) else kind.__name__
 
 
-def _read_labels(y: np.ndarray, over_blocks: OverBlocks) -> tuple[np.ndarray, np.ndarray]:
+def _read_labels(
+    y: np.ndarray, over_blocks: OverBlocks, name: str
+) -> tuple[np.ndarray, np.ndarray]:
     numeric = y.dtype.kind in "biuf"
     signs = np.empty(y.size, np.int8)
 
@@ -242,16 +254,18 @@ def _read_labels(y: np.ndarray, over_blocks: OverBlocks) -> tuple[np.ndarray, np
         classes = np.array([np.min(ends), np.max(ends)])
         if not np.isfinite(classes).all():
             bad = classes[~np.isfinite(classes)][0]
-            raise ValueError(f"y must be finite, but it holds {float(bad)!r}")
+            raise ValueError(f"{name} must be finite, but it holds {float(bad)!r}")
     else:
         try:
             classes = np.unique(y)
         except TypeError:
-            raise ValueError("y must hold labels of one kind, not a mixture of types") from None
+            raise ValueError(
+                f"{name} must hold labels of one kind, not a mixture of types"
+            ) from None
     if classes.size > 2 or not all(over_blocks(fill)):
         found = np.unique(y)
         raise ValueError(
-            f"y must have two classes for a classification loss, not {found.size}"
+            f"{name} must have two classes for a classification loss, not {found.size}"
             f" (the first are {found[:3].tolist()})"
         )
     if classes[0] == classes[-1]:  # one class: by its sign where it has one
@@ -261,11 +275,11 @@ def _read_labels(y: np.ndarray, over_blocks: OverBlocks) -> tuple[np.ndarray, np
     return signs, classes
 
 
-def refuse_bad_labels(y: np.ndarray) -> None:
+def refuse_bad_labels(y: np.ndarray, name: str = "y") -> None:
     """Refuse labels that are not finite."""
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         bad = y[~np.isfinite(y)][0]
-        raise ValueError(f"y must be finite, but it holds {float(bad)!r}")
+        raise ValueError(f"{name} must be finite, but it holds {float(bad)!r}")
 
 
 def read_weights(sample_weight: Any, n: int, k: int = 1) -> np.ndarray | None:
@@ -276,22 +290,33 @@ def read_weights(sample_weight: Any, n: int, k: int = 1) -> np.ndarray | None:
     if weights.shape != (n,) and not (k > 1 and weights.shape == (n, k)):
         shapes = f"({n},)" if k == 1 else f"({n},) or ({n}, {k})"
         raise ValueError(f"sample_weight must have shape {shapes}, not {weights.shape}")
+    name, fault = "sample_weight", _fault_of_weights(weights)
+    if fault is not None and weights.ndim == 2:  # all at once first: columns may be far apart
+        faults = [_fault_of_weights(column) for column in weights.T]
+        bad = next(column for column, found in enumerate(faults) if found is not None)
+        name, fault = column_name(bad, name), faults[bad]
+    if fault is not None:
+        raise ValueError(f"{name} must {fault}")
+    return weights
+
+
+def _fault_of_weights(weights: np.ndarray) -> str | None:
+    """What weights must do and do not, if anything."""
     if not np.isfinite(weights).all() or weights.min() < 0:
         flat = weights.ravel()
         bad = int(np.flatnonzero(~(np.isfinite(flat) & (flat >= 0)))[0])
-        raise ValueError(
-            "sample_weight must be finite and not negative, but entry"
-            f" {bad} is {float(flat[bad])!r}"
-        )
+        return f"be finite and not negative, but entry {bad} is {float(flat[bad])!r}"
     if not weights.any(axis=0).all():
-        raise ValueError("sample_weight must not be zero everywhere, but all its entries are 0.0")
+        return "not be zero everywhere, but all its entries are 0.0"
     least, most = float(weights[weights > 0].min()), float(weights.max())
     if least < 1e-100 or most > 1e100:
-        raise ValueError(
-            "sample_weight must be 0 or between 1e-100 and 1e100, but reaches from"
-            f" {least!r} to {most!r}"
-        )
-    return weights
+        return f"be 0 or between 1e-100 and 1e100, but reaches from {least!r} to {most!r}"
+    return None
+
+
+def column_name(k: int, name: str) -> str:
+    """What errors call the column of problem k."""
+    return f"column {k} of {name}"
 
 
 def _as_floats(parameter: str, value: Any) -> np.ndarray:

@@ -127,6 +127,7 @@ class _FreeIntercept:
         self.at_zero = constant_value(data, problem, self.constant)
         self.best: LinearModel | None = None
         self.records: list[tuple[float, ...]] = []
+        self.estimates: list[np.ndarray] = []  # of the penalised problems
         self.epochs = self.iterations = self.seconds = self.certifying = 0.0
 
     @property
@@ -148,7 +149,8 @@ class _FreeIntercept:
             status = Status.INTERRUPTED
         best = self.best
         assert best is not None
-        history = History(*(np.array(column) for column in zip(*self.records, strict=True)))
+        columns = (np.array(column) for column in zip(*self.records, strict=True))
+        history = replace(History(*columns), estimates=np.concatenate(self.estimates))
         plan = replace(best.solution.plan, tol=self.options.tol)
         return replace(
             best,
@@ -215,6 +217,7 @@ class _FreeIntercept:
         assert best is not None
         certificate = best.solution.certificate
         history = solution.history
+        self.estimates.append(history.estimates + np.array([self.epochs, 0.0]))
         self.epochs += float(history.epoch[-1])
         self.iterations += float(history.iteration[-1])
         self.seconds += float(history.seconds[-1])
@@ -249,7 +252,7 @@ class _FreeIntercept:
 def _why_stop(
     certificate: Certificate, goal: float, inner: Status, asked: Any, spent: bool
 ) -> Status | None:
-    if inner is Status.INTERRUPTED:  # within tol or not, it is to end what comes next too
+    if inner.ends_all:  # within tol or not, it is to end what comes next too
         return inner
     if certificate.bound <= goal or certificate.primal == 0.0:
         return Status.CONVERGED

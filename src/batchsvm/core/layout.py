@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from batchsvm.core.problem import Problem
 from batchsvm.core.tuning import Tuning
-from batchsvm.methods import Aggressive, Blocks, Gram, Guarded, Method
+from batchsvm.methods import Aggressive, Asynchronous, Blocks, Gram, Guarded, Method, Newton
 
 if TYPE_CHECKING:
     from batchsvm.engines.protocol import Dataset
@@ -98,6 +98,11 @@ def lay_out_as_asked(work: Workload, method: Method | None, batch_size: int | st
     """The layout for a method or a batch size that was asked for, or both."""
     asked = None if batch_size == "auto" else int(batch_size)
     method = method or Aggressive()
+    if isinstance(method, Asynchronous):
+        raise ValueError(
+            'method "asynchronous" is for engine="gpu" and sparse rows; method="auto" chooses'
+            " what is fast here"
+        )
     if isinstance(method, Blocks):
         share = -(-asked // method.blocks) if asked else work.tuning.default_rows_per_block
         workers = min(method.blocks, work.jobs)
@@ -109,6 +114,22 @@ def lay_out_as_asked(work: Workload, method: Method | None, batch_size: int | st
         return Layout(method, 1, 1, "as asked for, and rows taken one by one share no work")
     workers, why = column_workers(work, asked or 1)
     return Layout(method, asked, workers, f"as asked for; {why}" if asked else why)
+
+
+def lay_out_newton(work: Workload, method: Newton, batch_size: int | str, why: str) -> Layout:
+    """All rows in each iteration."""
+    if batch_size != "auto":
+        raise ValueError(
+            f'batch_size must be "auto" for method "newton", whose iterations take all rows, not'
+            f" {batch_size}"
+        )
+    forms = method.forms_hessian(work.columns, work.tuning.max_hessian_columns)
+    how = (
+        f"the Hessian, {work.columns} x {work.columns}, is formed and factored"
+        if forms
+        else "the Newton equation is solved by conjugate gradients"
+    )
+    return Layout(method, work.n, work.jobs, f"{why}; {how} in each iteration over all rows")
 
 
 def lay_out(work: Workload, averages: bool, sigma2: float, lam_n: float) -> Layout:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import ceil, inf, isfinite
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from batchsvm.core.best_constant import primal_at_zero
 from batchsvm.core.certificate import (
     Certificate,
     allowed_bound,
+    assemble,
     assemble_some,
     certify_point,
     certify_zero,
@@ -20,7 +22,9 @@ from batchsvm.core.certificate import (
 from batchsvm.core.options import FitOptions
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import Problem
-from batchsvm.core.solution import Checkpoint, History, Status
+from batchsvm.core.saving import Note, Resumable, Resumed, Saver
+from batchsvm.core.solution import Checkpoint, History, Status, no_estimates
+from batchsvm.core.warning import warn_user
 
 if TYPE_CHECKING:
     from batchsvm.engines.protocol import Dataset, Trainer
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 # A certificate costs up to one epoch: one in twenty takes little of the run.
 EPOCHS_PER_CERTIFICATE = 20.0
 GROWTH = 1.3
+MOST_ITERATIONS = 2**62  # no run gets there; max_epochs times n may be infinite
 
 
 def checkpoints(iterations: int, per_epoch: float, tail: bool) -> Iterator[int]:
@@ -68,6 +73,10 @@ def _stops(
     yield from ((stop, True) for stop in ours if stop > last)
 
 
+class DataLostError(OSError):
+    """Rows cannot be read any more, such as those of a file that has gone."""
+
+
 class Loop:
     """The training of K problems by one trainer, and the best certified point of each.
 
@@ -97,42 +106,79 @@ class Loop:
         self._records: list[list[tuple[float, ...]]] = [[] for _ in range(problem.k)]
         self._iterations = [0] * problem.k
         self._seconds = self._certify_seconds = 0.0
+        self._saver: Saver | None = None
+        if options.saving is not None and isinstance(trainer, Resumable):
+            self._saver = Saver(trainer, options.saving, self._note)
 
-    def train(self, warm: bool, stop: StopFlag) -> None:
+    def train(self, warm: bool, stop: StopFlag, resumed: Resumed | None = None) -> None:
         """Train until the bound of each problem is within tol, or for max_epochs; the starting
-        point is (0, 0) unless `warm`.  Ctrl-C and the stop flag end it with the best points so far.
+        point is (0, 0) unless `warm`, or where an earlier training was.  Ctrl-C, the stop flag and
+        rows that cannot be read any more end it with the best points so far.
 
         Certificates are made after the iterations asked for, or when an estimate says that one
         is worth its price.
         """
         try:
-            self._train(warm, stop)
+            if resumed is None:
+                self._begin(warm)
+            else:
+                self._go_on(resumed)
+            self._train(stop)
             interrupted = stop.is_set
+            if self._saver is not None and not interrupted:
+                self._saver.save()
         except KeyboardInterrupt:
             if None in self.best:
                 raise
             interrupted = True
+        except DataLostError as error:
+            if None in self.best:
+                raise
+            warn_user(f"{error}: training ends with the best certified point", RuntimeWarning)
+            self.statuses = [status or Status.DATA_LOST for status in self.statuses]
+            return
         if interrupted and self._open():
             self._certify_what_is_there(stop)
         last = Status.INTERRUPTED if interrupted else Status.MAX_EPOCHS
         self.statuses = [status or last for status in self.statuses]
 
     def history(self, k: int) -> History:
-        return History(*(np.array(column) for column in zip(*self._records[k], strict=True)))
+        columns = (np.array(column) for column in zip(*self._records[k], strict=True))
+        estimates = getattr(self.trainer, "estimates", no_estimates)
+        return replace(History(*columns), estimates=estimates())
 
     def _open(self) -> list[int]:
         """The problems that are still in training."""
         return [k for k, status in enumerate(self.statuses) if status is None]
 
-    def _train(self, warm: bool, stop: StopFlag) -> None:
-        trainer, options = self.trainer, self.options
-        b, n = self.rows_per_iteration, trainer.facts.rows
-        iterations = ceil(options.max_epochs * n / b)
+    def _begin(self, warm: bool) -> None:
+        """Certify the starting point."""
         if warm or self.problem.has_offset:
             self._full_pass(self._open(), may_certify=[])
         else:
             zero = np.zeros((self.problem.columns(self.data.d), self.problem.k))
-            self._record(certify_zero(self.problem, trainer.facts, len(zero)), zero)
+            self._record(certify_zero(self.problem, self.trainer.facts, len(zero)), zero)
+
+    def _go_on(self, resumed: Resumed) -> None:
+        """Take over what an earlier training has noted; its best points are certified anew."""
+        note = resumed.note
+        self._seconds, self._certify_seconds = note.seconds, note.certify_seconds
+        self._records = [
+            [(int(line[0]), *line[1:-1], int(line[-1])) for line in lines.tolist()]
+            for lines in note.records
+        ]
+        self._iterations = [int(lines[-1][0]) for lines in self._records]
+        found = assemble(self.problem, resumed.sums, resumed.combination)
+        self.best = list(found)
+        self.statuses = [self._why_stop(k, own, False) for k, own in enumerate(found)]
+
+    def _note(self) -> Note:
+        return Note(list(map(np.array, self._records)), self._seconds, self._certify_seconds)
+
+    def _train(self, stop: StopFlag) -> None:
+        trainer, options = self.trainer, self.options
+        b, n = self.rows_per_iteration, trainer.facts.rows
+        iterations = ceil(min(options.max_epochs * n / b, MOST_ITERATIONS))
         ours = checkpoints(iterations, n / b, options.averaging == "tail")
         asked = None if options.checkpoints is None else iter(options.checkpoints)
         hopes = [1.0] * self.problem.k  # how much below its goal an estimate has to be
@@ -168,7 +214,9 @@ class Loop:
         gaps = sums.gaps(problem.lam)
         primals = sums.primals(problem.lam)
         self._seen = [min(pair) for pair in zip(self._seen, primals, strict=True)]
-        within = [k for k in may_certify if gaps[k] <= self._goal(k)]
+        # A certificate that costs nothing is made whatever it says.
+        free = trainer.knows_point
+        within = [k for k in may_certify if free or gaps[k] <= self._goal(k)]
         which = sorted({*certifies, *within})
         if not which:
             self._seconds += perf_counter() - began

@@ -14,7 +14,7 @@ from batchsvm.core.intercept import Intercept, LinearStart, fit_linear
 from batchsvm.core.options import FitOptions
 from batchsvm.core.parallel import StopFlag, in_parallel
 from batchsvm.core.problem import Problem
-from batchsvm.core.solution import LinearModel, Status
+from batchsvm.core.solution import LinearModel
 from batchsvm.core.training import Start, train
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def train_many(
             found = fit_linear(view, problem.only(k), own, intercept, starts[k], stop)
         models[k] = found
         done(k, found)
-        if found.solution.status is Status.INTERRUPTED:
+        if found.solution.status.ends_all:
             raise KeyboardInterrupt  # for the others
 
     try:
@@ -90,7 +90,7 @@ def _train_in_groups(
         found = _train_together(data, group, own, intercept, [starts[k] for k in which])
         # The next group needs the memory that the dual points of this one take.
         models += found if size == problem.k else [model.fetched() for model in found]
-        if any(model.solution.status is Status.INTERRUPTED for model in models):
+        if any(model.solution.status.ends_all for model in models):
             break
     if len(models) < problem.k:
         raise KeyboardInterrupt(
@@ -116,13 +116,15 @@ def _train_together(
     starts: Sequence[LinearStart],
 ) -> list[LinearModel]:
     biased = intercept.penalise(problem)
-    points = _joined(data, [start.point for start in starts])
+    points = joined_points(data, [start.point for start in starts])
     begin = Start(starts[0].seed, points, starts[0].data_seed)
     solutions = train(data, biased, options, begin)
     return [intercept.model_of(solution) for solution in solutions]
 
 
-def _joined(data: Dataset, points: Sequence[np.ndarray | Dual | None]) -> np.ndarray | Dual | None:
+def joined_points(
+    data: Dataset, points: Sequence[np.ndarray | Dual | None]
+) -> np.ndarray | Dual | None:
     """The dual points of all problems as one, in the engine's memory if all of them are there."""
     if all(point is None for point in points):
         return None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from batchsvm.core import checks
+from batchsvm.core.saving import Saving
 from batchsvm.methods import Method
 
 PRECISIONS = ("tf32", "float32", "float64")  # from the fastest to the most exact
@@ -31,6 +33,8 @@ class FitOptions:
         Of the products in the steps, on the gpu engine.
     callback : callable or None
         Called with the number of the problem and a `Checkpoint`.
+    saving : Saving or None
+        Where the state of the training is saved, and goes on from.
     """
 
     method: Method | None = None
@@ -42,6 +46,7 @@ class FitOptions:
     callback: Callable[[int, Any], Any] | None = None
     goal: float | None = None
     precision: str = "auto"
+    saving: Saving | None = None
 
 
 def read_options(
@@ -65,10 +70,35 @@ def read_options(
     )
 
 
+def refuse_no_callback(callback: Any) -> None:
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be callable or None, not {checks.shown(callback)}")
+
+
 def for_one(callback: Any) -> Callable[[int, Any], Any] | None:
-    """A callback of one problem as one of many; refused if it cannot be called."""
+    """A callback of one problem as one of many; refused if it cannot be called as such."""
+    refuse_no_callback(callback)
     if callback is None:
         return None
-    if not callable(callback):
-        raise ValueError(f"callback must be callable or None, not {checks.shown(callback)}")
+    _refuse_signature(callback, 1, "one argument, a Checkpoint, for one problem")
     return lambda k, seen: callback(seen)
+
+
+def for_many(callback: Any) -> Callable[[int, Any], Any] | None:
+    """A callback of many problems; refused if it cannot be called as such."""
+    refuse_no_callback(callback)
+    if callback is not None:
+        words = "two arguments, the number of a problem and a Checkpoint, for many problems"
+        _refuse_signature(callback, 2, words)
+    return callback
+
+
+def _refuse_signature(callback: Any, count: int, words: str) -> None:
+    try:
+        signature = inspect.signature(callback)
+    except (TypeError, ValueError):  # of a function in C, which does not tell
+        return
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        raise ValueError(f"callback must take {words}, but it takes {signature}") from None

@@ -19,7 +19,7 @@ from batchsvm.core.many import train_many
 from batchsvm.core.options import FitOptions
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import Problem
-from batchsvm.core.solution import LinearModel, Solutions, Status
+from batchsvm.core.solution import LinearModel, Solutions
 
 if TYPE_CHECKING:
     from batchsvm.engines.protocol import Dataset
@@ -89,7 +89,7 @@ def train_along(
         model = fit_linear(data, own, options, intercept, start, stop)
         start = replace(start, alpha=model.solution.dual, intercept=model.intercept)
         yield model
-        if model.solution.status is Status.INTERRUPTED:
+        if model.solution.status.ends_all:
             return
 
 
@@ -108,7 +108,7 @@ def train_many_along(
         models = train_many(data, own, options, intercept, seed, starts)
         starts = [LinearStart(alpha=m.solution.dual, intercept=m.intercept) for m in models]
         yield models
-        if any(model.solution.status is Status.INTERRUPTED for model in models):
+        if any(model.solution.status.ends_all for model in models):
             return
 
 

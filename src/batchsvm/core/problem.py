@@ -162,14 +162,25 @@ def relative(loss: Loss, alpha: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return np.clip(quotient, loss.lower, loss.upper)
 
 
+class OutsideBoxError(ValueError):
+    """alpha of a row lies far outside of the dual's box."""
+
+    def __init__(self, loss: Loss, row: int, alpha: float) -> None:
+        super().__init__(loss, row, alpha)  # so that it can be sent to another process
+        self.loss, self.row, self.alpha = loss, row, alpha
+
+    def __str__(self) -> str:
+        return (
+            f"alpha must lie in the dual's box, weight times [{self.loss.lower:g},"
+            f" {self.loss.upper:g}], but alpha[{self.row}] is {self.alpha!r}"
+        )
+
+
 def in_box(loss: Loss, alpha: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """The nearest point of the dual's box; refused if alpha is far outside."""
     inside = relative(loss, alpha, weight) * weight
     outside = np.abs(alpha - inside) > 1e-9 * (weight + np.abs(inside))
     if outside.any():
         bad = int(np.flatnonzero(outside)[0])
-        raise ValueError(
-            f"alpha must lie in the dual's box, weight times [{loss.lower:g}, {loss.upper:g}],"
-            f" but alpha[{bad}] is {float(alpha[bad])!r}"
-        )
+        raise OutsideBoxError(loss, bad, float(alpha[bad]))
     return inside

@@ -87,6 +87,26 @@ def gap_bar(names: list[str], tol: float) -> Iterator[Callable[[int, Checkpoint]
 
 
 @contextmanager
+def packing_bar(name: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on the terminal while a source is read for the first time; call the result with the
+    rows and the bytes so far.  Nobody knows how many there will be."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False), BarColumn(bar_width=30),
+        TextColumn("{task.fields[words]}", markup=False), TimeElapsedColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        task = bars.add_task(f"reading {name}", total=None, words="")
+
+        def see(rows: int, size: int) -> None:
+            bars.update(task, words=f"{rows:,} rows, {size / 1e6:,.0f} MB")
+
+        yield see
+
+
+@contextmanager
 def with_progress(
     names: list[str], options: FitOptions, callback: Any, shows_bar: bool
 ) -> Iterator[FitOptions]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,13 +22,17 @@ if TYPE_CHECKING:
 
 def read_intercept(intercept: Any, scaling: Any) -> Intercept:
     checks.choice("intercept", intercept, INTERCEPTS)
-    return Intercept(intercept, checks.number("scaling", scaling, checks.POSITIVE, 0.0))
+    return Intercept(intercept, checks.read_column("scaling", scaling))
 
 
 def read_one(
     data: Dataset, y: Any, loss: Loss, sample_weight: Any = None, offset: Any = None
 ) -> tuple[Any, np.ndarray | None]:
-    """The targets of one problem, and the two classes."""
+    """The targets of one problem, and the two classes; those of the data where y is None."""
+    if y is None:
+        weights = data_checks.read_weights(sample_weight, data.n)
+        fixed = None if offset is None else data_checks.read_offset(offset, data.n)
+        return _own_targets(data, loss, weights, fixed, most=2)
     target, classes = data_checks.read_targets(y, data.n, loss, data.over_blocks)
     weights = data_checks.read_weights(sample_weight, data.n)
     fixed = None if offset is None else data_checks.read_offset(offset, data.n)
@@ -44,6 +49,10 @@ def read_many(
 ) -> tuple[Problem, np.ndarray | None]:
     """The problems of `fit_many` and `path`, and the classes if they are one against the rest;
     errors call the targets by this name."""
+    if targets is None:
+        weights = data_checks.read_weights(sample_weight, data.n)
+        kept, classes = _own_targets(data, loss, weights)
+        return _with_lams(kept, loss, lams), classes
     y, classes = data_checks.as_labels(name, targets), None
     if y.ndim not in (1, 2) or y.shape[0] != data.n or 0 in y.shape:
         raise ValueError(
@@ -52,21 +61,42 @@ def read_many(
         )
     if y.ndim == 2:
         weights = data_checks.read_weights(sample_weight, data.n, y.shape[1])
-        columns = [data_checks.read_targets(column, data.n, loss)[0] for column in y.T]
+        columns = [
+            data_checks.read_targets(column, data.n, loss, name=data_checks.column_name(k, name))[0]
+            for k, column in enumerate(y.T)
+        ]
         kept = data.targets(np.asfortranarray(np.column_stack(columns)), weights)
     elif loss.task == "classification":
-        data_checks.refuse_bad_labels(y)
+        data_checks.refuse_bad_labels(y, name)
         found = find_classes(y)
         classes = found.labels
         kept = found.targets(data, data_checks.read_weights(sample_weight, data.n, found.k))
     else:
         weights = data_checks.read_weights(sample_weight, data.n)
-        kept = data.targets(data_checks.read_targets(y, data.n, loss)[0], weights)
+        kept = data.targets(data_checks.read_targets(y, data.n, loss, name=name)[0], weights)
+    return _with_lams(kept, loss, lams), classes
+
+
+def _with_lams(kept: Any, loss: Loss, lams: np.ndarray) -> Problem:
     if 1 not in (kept.k, lams.size) and kept.k != lams.size:
         raise ValueError(
             f"lam must be a number or {kept.k} numbers, one per problem, not {lams.size}"
         )
-    return make_problem(kept, loss, lams if lams.size > 1 else float(lams[0])), classes
+    return make_problem(kept, loss, lams if lams.size > 1 else float(lams[0]))
+
+
+def _own_targets(
+    data: Dataset, loss: Loss, weights: Any, offset: Any = None, most: float = inf
+) -> tuple[Any, np.ndarray | None]:
+    """The targets that came with the rows, and their classes, at most so many."""
+    labels = data.labels
+    if labels is None:
+        raise ValueError(data_checks.NO_LABELS)
+    if loss.task == "regression":
+        return data.own_targets("numbers", weights, offset), None
+    classes = labels.classes
+    how = "signs" if classes is None or classes.size <= 2 or most == 2 else "codes"
+    return data.own_targets(how, weights, offset), classes
 
 
 def problem_names(classes: np.ndarray | None, k: int) -> list[str]:

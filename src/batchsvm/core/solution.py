@@ -26,14 +26,26 @@ class Status(Enum):
 
     CONVERGED = "the proven bound is within tol"
     PRECISION = "the gap is below its own rounding error, so that a smaller one proves nothing"
+    ROUNDED = "the bound was within tol until the model was rounded to float32, as X is"
     MAX_EPOCHS = "max_epochs was reached before the bound was within tol"
     DIVERGED = "the iterates grew beyond all bounds"
     STOPPED = "the callback asked to stop"
     INTERRUPTED = "interrupted from the keyboard; this is the best certified point until then"
+    DATA_LOST = "the data could not be read any more; this is the best certified point until then"
 
     @property
     def converged(self) -> bool:
         return self is Status.CONVERGED
+
+    @property
+    def ends_all(self) -> bool:
+        """Whether fits that would come after this one are not to begin."""
+        return self in (Status.INTERRUPTED, Status.DATA_LOST)
+
+
+def no_estimates() -> np.ndarray:
+    """The estimates of an engine that makes none."""
+    return np.zeros((0, 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +55,11 @@ class History:
     `seconds` is time spent optimising, `certify_seconds` time spent on certificates, both
     since the start and without compiling.  `beta` is the beta in force (NaN for Pegasos),
     `refused` the number of steps that the aggressive rule has refused so far.  `primal` and
-    `dual` are those of the checkpoint's own w and alpha, `gap` is the one between the best w and
-    the best alpha until then, which is what a fit that ended there would return.
+    `dual` are those of the checkpoint's own w and alpha; `gap` is that of the best w and the best
+    alpha until then, which a fit that ended there would return.
+
+    `estimates` has a row for each epoch, or for some of many: epochs so far, and the gap that the
+    epoch showed.  They cost nothing and prove nothing.  An engine may have none.
     """
 
     iteration: np.ndarray
@@ -56,6 +71,7 @@ class History:
     gap: np.ndarray
     beta: np.ndarray
     refused: np.ndarray
+    estimates: np.ndarray = field(default_factory=no_estimates)
 
     def __len__(self) -> int:
         return self.iteration.size
@@ -63,11 +79,11 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """What a callback is given.
+    """The argument of a callback.
 
-    `w` is the certified point and `iterate` the last iterate, which is the same unless
-    iterates are averaged or a mean of recent ones is better; both are read-only views, to be
-    copied by who keeps them.
+    `w` is the certified point and `iterate` the last iterate, which is the same unless iterates
+    are averaged or a mean of recent ones is better.  Both are read-only views: copy them to keep
+    them.
     """
 
     iteration: int
@@ -85,26 +101,26 @@ class Solution:
     Attributes
     ----------
     w : ndarray of shape (d,)
-        The linear predictor: of all that were certified, the one with the smallest primal.
+        The linear predictor: of all certified points, the one with the smallest primal.
     dual : Dual
-        The dual point that certifies it: of all, the one with the largest dual, perhaps of
-        another checkpoint.  It is in the memory of the engine.
+        The dual point that certifies it: of all certified points, the one with the largest dual,
+        which may come from another checkpoint.  It is in the memory of the engine.
     alpha : ndarray of shape (n,)
-        The same on this host, fetched when it is first asked for.
+        The dual point on this host, fetched when it is first used.
     certificate : Certificate
         Primal, dual and gap of (w, alpha), computed from scratch.
     history : History
-        The certificates along the way.
+        The certificates during training.
     status : Status
         Why training stopped.
     plan : Plan
         sigma^2, the table of batch sizes, and the reason for the one used.
     classes : ndarray or None
-        The two labels that stand for -1 and +1 (classification), or the only one.
+        The labels that stand for -1 and +1 (classification), or the only label.
     loss, lam, method, batch_size
-        What was trained, and how.
+        The settings of the fit.
     free_intercept : bool
-        Whether the model has an intercept that is not penalised, of which w holds nothing.
+        Whether the model has an intercept that is not penalised and is not part of w.
     """
 
     w: np.ndarray = field(repr=False)
@@ -125,7 +141,7 @@ class Solution:
         return self.dual.fetch()[:, 0]
 
     def fetched(self) -> Solution:
-        """The solution with its dual point on this host, to outlive the engine's memory."""
+        """The solution with its dual point on this host, which outlives the engine's memory."""
         kept = isinstance(self.dual, DroppedDual)
         return replace(self, dual=self.dual if kept else dual_of(self.alpha))
 
@@ -143,9 +159,9 @@ class Solution:
         )
 
     def save(self, path: str | os.PathLike[str], y: Any = None) -> None:
-        """Write a model file (docs/model_file.md), replacing an old one at once or not at all.
+        """Write a model file (docs/model_file.md), atomically.
 
-        With `y`, the labels of the training data, the file holds a digest of them.
+        With `y`, the labels of the training data, the file contains a digest of them.
         """
         from batchsvm.models import save
 

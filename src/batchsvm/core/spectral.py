@@ -59,7 +59,7 @@ class Sigma2(float):
 
 
 def beta_b(b: float, n: int, sigma2: float) -> float:
-    """beta_b of eq. (betab), between 1 and b.
+    """beta_b, equation (betab), between 1 and b.
 
     For an infinite population, drawn from with replacement, it is 1 + (b - 1) sigma^2
     (Section 6): pass n = numpy.inf.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from batchsvm.core import checks, data_checks
+from batchsvm.core.blas_threads import blas_threads
 from batchsvm.core.device_layout import DeviceSize, DeviceWork, lay_out_on_device
 from batchsvm.core.dual import host_alpha
 from batchsvm.core.layout import (
@@ -17,16 +19,19 @@ from batchsvm.core.layout import (
     keeps_recent_mean,
     lay_out,
     lay_out_as_asked,
+    lay_out_newton,
     workload_of,
 )
 from batchsvm.core.loop import Loop
+from batchsvm.core.newton_choice import newton_reason
 from batchsvm.core.options import FitOptions
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.planning import Plan, make_plan
 from batchsvm.core.problem import Facts, Problem
+from batchsvm.core.saving import Resumable, refuse_engine
 from batchsvm.core.solution import Solution
 from batchsvm.core.spectral import Sigma2, SpectralQuery, beta_b, measure_sigma2
-from batchsvm.methods import Blocks, DualMethod, Gram, Guarded, Method
+from batchsvm.methods import Asynchronous, Blocks, DualMethod, Gram, Guarded, Method, Newton
 
 if TYPE_CHECKING:
     from batchsvm.engines.protocol import Dataset, Dual
@@ -55,10 +60,18 @@ def train(
     if not checks.is_word(options.batch_size, "auto"):
         words = f"'auto' or an integer from 1 to n = {data.n}"
         checks.whole("batch_size", options.batch_size, 1, data.n, words)
+    checks.refuse_corners(problem.loss, options.method)
     _refuse_precision(data, options.precision)
     trainer = data.trainer(problem)
     data_checks.refuse_infinite_loss(float(trainer.facts.losses_at_zero.max()))
-    dual = _starting_point(data, problem, trainer.facts, start.alpha)
+    saving = options.saving
+    if saving is not None and isinstance(options.method, Newton):
+        raise ValueError('checkpoint must be None for method "newton", whose trainings are short')
+    if saving is not None and not isinstance(trainer, Resumable):
+        refuse_engine(data.engine)
+    goes_on = saving is not None and saving.saved is not None
+    alpha = None if goes_on else start.alpha
+    dual = _starting_point(data, problem, trainer.facts, alpha)
     work = workload_of(data, problem)
     layout, plan = _settle(
         data,
@@ -67,9 +80,17 @@ def train(
         options,
         start.seed if start.data_seed is None else start.data_seed,
     )
-    trainer.start(_schedule(work, layout, plan, options, start.seed), dual)
+    if isinstance(layout.method, Newton):
+        trainer = data.newton_trainer(problem, trainer)
+    schedule, resumed = _schedule(work, layout, plan, options, start.seed), None
+    if saving is not None and goes_on:
+        assert isinstance(trainer, Resumable)
+        resumed = trainer.resume(schedule, saving)
+    else:
+        trainer.start(schedule, dual)
     loop = Loop(data, problem, trainer, min(plan.batch_size * plan.batches, plan.n), options)
-    loop.train(dual is not None, stop or StopFlag())
+    with blas_threads(data.jobs) if isinstance(layout.method, Newton) else nullcontext():
+        loop.train(dual is not None, stop or StopFlag(), resumed)
     W, best = trainer.best()
     solutions = []
     for k in range(problem.k):
@@ -142,6 +163,10 @@ def _settle(
         found = sigma2_for(data, problem, quick, None)
         lam_n = float(problem.lam[0]) * float(facts.total_weight[0])
         layout = lay_out(work, options.averaging is not None, found, lam_n)
+        may = data.cheap_passes and _may_be_newton(options)
+        why = newton_reason(work, problem, facts, tol) if may else None
+        if why is not None:
+            layout = lay_out_newton(work, Newton(), "auto", why)
         return layout, make_plan(problem, facts, work.columns, tol, found, layout)
     layout = _lay_out_as_asked(data, problem, options, size)
     method = layout.method
@@ -151,8 +176,10 @@ def _settle(
         refuse_long_rows(facts, 'step="general"')
         if known is None and not serial:  # the paper's own sigma^2, of the rows as they are
             known = sigma2_for(data, problem, SpectralQuery(normalize=False, seed=seed), None)
-    # On one thread, guarded, in blocks and with Gram matrices nothing but the plan needs sigma^2.
-    careless = serial or chosen or isinstance(method, Guarded | Blocks | Gram)
+    # On one thread, guarded, in blocks, with Gram matrices, without waiting and in Newton's method,
+    # nothing but the plan needs sigma^2.
+    unaware = Guarded | Blocks | Gram | Asynchronous | Newton
+    careless = serial or chosen or isinstance(method, unaware)
     found = sigma2_for(data, problem, quick if careless else SpectralQuery(seed=seed), known)
     plan = make_plan(problem, facts, work.columns, tol, found, layout)
     if isinstance(method, DualMethod) and method.sampling == "replacement" and plan.batch_size > 1:
@@ -163,9 +190,17 @@ def _settle(
     return layout, plan
 
 
+def _may_be_newton(options: FitOptions) -> bool:
+    """Whether nothing was asked for that Newton's method does not offer."""
+    return options.averaging is None and options.checkpoints is None and options.saving is None
+
+
 def _lay_out_as_asked(
     data: Dataset, problem: Problem, options: FitOptions, size: DeviceSize | None
 ) -> Layout:
+    if isinstance(options.method, Newton):
+        work = workload_of(data, problem)
+        return lay_out_newton(work, options.method, options.batch_size, "as asked for")
     if size is not None:
         asked = None if options.batch_size == "auto" else int(options.batch_size)
         return device_layout(data, problem, size, options.method, asked, options.precision)

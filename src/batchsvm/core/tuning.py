@@ -20,6 +20,10 @@ class Tuning:
     dense_block_rows: int = 1024  # made dense at a time, for products with several vectors
     max_dense_block_entries: int = 2**24  # larger blocks are not made dense
     min_dense_block_vectors: int = 4  # so many are multiplied block by block, not one by one
+    # Hessians.
+    max_outer_columns: int = 256  # so few that a core's own cache holds the Hessian
+    outer_entry_cost: float = 8.0  # of an entry added for sparse rows, where a dense one costs 1
+    max_hessian_columns: int = 3000  # with more, factoring the Hessian costs more than products
     # Kernels.
     max_call_nonzeros: int = 2**25  # visited by one call: Python hears Ctrl-C only between calls
     # Threads within a fit (core/layout.py).
@@ -38,6 +42,9 @@ class Tuning:
     # Batches with their Gram matrices (methods/gram.py).
     default_gram_rows: int = 64  # of a batch: its Gram matrix stays in a core's own cache
     max_gram_bytes: int = 2**28  # kept for the whole fit; else computed at every visit
+    # Parts of rows that are read from a disk (engines/streamed/).
+    streamed_parts: int = 60  # at the least: with more and smaller parts, fewer reads are needed
+    min_part_rows: int = 1024  # but of little data, each part has so many
     # Visit order (engines/visit_order.py).
     max_group_bytes: float = 8192  # neighbours are worth keeping together up to so many bytes
     max_group_rows: int = 8  # and up to so many rows

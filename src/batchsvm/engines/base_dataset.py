@@ -7,14 +7,67 @@ from typing import Any, Self
 
 import numpy as np
 
+from batchsvm.core.certificate import Sums
+from batchsvm.core.data_checks import NO_LABELS
 from batchsvm.core.problem import Problem, in_box
 from batchsvm.core.tuning import Tuning
 from batchsvm.engines.balance import balanced
-from batchsvm.engines.protocol import ConstantSums, Dual
+from batchsvm.engines.newton import NewtonTrainer
+from batchsvm.engines.protocol import ConstantSums, Dual, Trainer
 from batchsvm.engines.targets import HostTargets, make_targets
 
 
-class BaseDataset:
+class PlacedData:
+    """What placed data do on every engine: they are open until they are closed, stay where they
+    are, and have views."""
+
+    labels: Any = None  # that came with the rows
+    is_open = True
+    cheap_passes = False
+
+    def require_open(self) -> None:
+        if not self.is_open:
+            raise ValueError("this data set is closed: place X again to use it")
+
+    def own_targets(
+        self, how: str, sample_weight: Any = None, offset: Any = None, class_weights: Any = None
+    ) -> Any:
+        self.require_open()
+        raise ValueError(NO_LABELS)
+
+    def class_totals(self, sample_weight: Any = None) -> np.ndarray:
+        self.require_open()
+        raise ValueError(NO_LABELS)
+
+    def newton_trainer(self: Any, problem: Problem, trainer: Trainer) -> NewtonTrainer:
+        self.require_open()
+        return NewtonTrainer(self, problem, trainer)
+
+    def _view(self) -> Self:
+        """Another data set over the same rows, which shares everything with this one."""
+        view = object.__new__(type(self))
+        view.__dict__.update(self.__dict__)
+        return view
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Refused on every engine: another process has neither the threads nor the device, and
+        would get a copy of rows that are placed so as not to be copied."""
+        raise TypeError(
+            "placed data cannot be pickled or copied: pickle X instead, and place it again where it"
+            " is used, by batchsvm.place(X)"
+        )
+
+    def close(self) -> None:
+        self.is_open = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class BaseDataset(PlacedData):
     """A part of a `Dataset` (see `engines/protocol.py`) whose targets are on this host."""
 
     engine: str
@@ -28,11 +81,6 @@ class BaseDataset:
     sliceable: bool
     tuning: Tuning
     memo: dict[Any, Any]
-    is_open = True
-
-    def require_open(self) -> None:
-        if not self.is_open:
-            raise ValueError("this data set is closed: place X again to use it")
 
     def over_blocks(self, work: Callable[[int, int], Any]) -> list[Any]:
         self.require_open()
@@ -88,14 +136,14 @@ class BaseDataset:
             found[:, k] = balanced(signs, alpha[:, k])
         return found
 
-    def close(self) -> None:
-        self.is_open = False
+    def sums(self, problem: Problem, W: np.ndarray, dual: Dual) -> Sums:
+        raise NotImplementedError  # an engine brings it
 
-    def __enter__(self) -> Self:
-        return self
+    def combination(self, problem: Problem, dual: Dual) -> np.ndarray:
+        raise NotImplementedError  # an engine brings it
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def point_sums(self, problem: Problem, W: np.ndarray, dual: Dual) -> tuple[Sums, np.ndarray]:
+        return self.sums(problem, W, dual), self.combination(problem, dual)
 
 
 def targets_of(problem: Problem, k: int) -> HostTargets:

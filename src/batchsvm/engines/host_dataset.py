@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import partial
+from weakref import ref
 
 import numpy as np
 
@@ -15,13 +16,15 @@ from batchsvm.core.proven import settled, uncertainty
 from batchsvm.core.vectors import norm
 from batchsvm.engines.base_dataset import BaseDataset, targets_of
 from batchsvm.engines.host_problem import AlphaOf, HostProblem
-from batchsvm.engines.protocol import Dual
+from batchsvm.engines.protocol import Dual, GradientSums
 
 
 class HostDataset(BaseDataset, ABC):
     """A `Dataset` (see `engines/protocol.py`) whose rows are on this host."""
 
     device_size = None
+    cheap_passes = True
+    _last: ref[HostProblem] | None = None
 
     @abstractmethod
     def bind(self, problem: Problem) -> HostProblem:
@@ -35,7 +38,19 @@ class HostDataset(BaseDataset, ABC):
         """The problems one after another, each with its number."""
         self.require_open()
         for k in range(problem.k):
-            yield k, self.bind(problem.only(k))
+            yield k, self.bound_alone(problem.only(k))
+
+    def bound_alone(self, problem: Problem) -> HostProblem:
+        """One problem (K = 1) over these rows: the last one that was bound, if it is the same and
+        somebody still holds it, such as the trainer under way.  Passes do not change it."""
+        last = None if self._last is None else self._last()
+        return last if last is not None and last.problem is problem else self.bound_anew(problem)
+
+    def bound_anew(self, problem: Problem) -> HostProblem:
+        """One problem (K = 1) over these rows, for a trainer that changes its alpha."""
+        found = self.bind(problem)
+        self._last = ref(found)
+        return found
 
     def facts(self, problem: Problem) -> Facts:
         return join_facts([bound.facts for _, bound in self.bound(problem)])
@@ -53,12 +68,15 @@ class HostDataset(BaseDataset, ABC):
         self.require_open()
         return HostDual(np.asfortranarray(np.hstack([dual.fetch() for dual in duals])))
 
-    def dual_at(self, problem: Problem, W: np.ndarray) -> HostDual:
-        found = np.empty((self.n, problem.k), order="F")
+    def dual_at(self, problem: Problem, W: np.ndarray, step: np.ndarray | None = None) -> HostDual:
+        found, loss = np.empty((self.n, problem.k), order="F"), problem.loss
         for k, bound in self.bound(problem):
-            weight = bound.weights(0, self.n)
-            slopes = problem.loss.subgradient(bound.responses(_contiguous(W, k)))
-            found[:, k] = relative(problem.loss, -weight * slopes, weight) * weight
+            weight, responses = bound.weights(0, self.n), bound.responses(_contiguous(W, k))
+            slopes = loss.subgradient(responses)
+            if step is not None:
+                along = bound.signs(0, self.n) * bound.products(_contiguous(step, k))
+                slopes = slopes + loss.second_derivative(responses) * along
+            found[:, k] = relative(loss, -weight * slopes, weight) * weight
         return HostDual(found)
 
     def balanced(self, problem: Problem, dual: Dual) -> HostDual:
@@ -93,17 +111,29 @@ class HostDataset(BaseDataset, ABC):
             found[:, k] = settled(problem.loss, responses, off)
         return found
 
+    def gradient_sums(self, problem: Problem, W: np.ndarray) -> GradientSums:
+        losses, slopes = np.empty(problem.k), np.empty(W.shape)
+        for k, bound in self.bound(problem):
+            losses[k], slopes[:, k] = bound.gradient_sums(_contiguous(W, k))
+        return GradientSums(losses, slopes)
+
+    def losses_along(
+        self, problem: Problem, W: np.ndarray, step: np.ndarray, lengths: np.ndarray
+    ) -> np.ndarray:
+        found = np.empty((len(lengths), problem.k))
+        for k, bound in self.bound(problem):
+            along = bound.signs(0, self.n) * bound.products(_contiguous(step, k))
+            responses, weight = bound.responses(_contiguous(W, k)), bound.weights(0, self.n)
+            for j, t in enumerate(lengths):
+                found[j, k] = weight @ problem.loss.value(responses + t * along)
+        return found
+
     def hessian(self, problem: Problem, W: np.ndarray) -> np.ndarray:
         if problem.k != 1:
             raise ValueError(f"problem must be one problem for its Hessian, not {problem.k}")
-        (_, bound), *_ = self.bound(problem)
-        curvature = bound.curvatures(_contiguous(W, 0))
-        total = np.zeros((bound.d, bound.d))
-        for start in range(0, self.n, self.tuning.dense_block_rows):
-            stop = min(start + self.tuning.dense_block_rows, self.n)
-            rows = bound.dense(start, stop)
-            total += rows.T @ (curvature[start:stop, None] * rows)
-        return total / bound.total_weight
+        self.require_open()
+        bound = self.bound_alone(problem.only(0))
+        return bound.weighted_gram(bound.curvatures(_contiguous(W, 0))) / bound.total_weight
 
     def hessian_times(self, problem: Problem, W: np.ndarray, V: np.ndarray) -> np.ndarray:
         found = []

@@ -37,6 +37,7 @@ class HostProblem(ABC):
     examples: np.ndarray
     total_weight: float
     weighted: bool
+    dense_block_rows: int  # made dense at a time, for Hessians
 
     def __init__(self, problem: Problem, n: int, d: int) -> None:
         self.problem, self.loss, self.radius = problem, problem.loss, problem.radius
@@ -49,6 +50,7 @@ class HostProblem(ABC):
         self.weighted = targets.sample_weight is not None
         self.total_weight = targets.total_weight
         self.examples = np.empty(n, EXAMPLE)
+        self._known: list[tuple[np.ndarray, np.ndarray]] = []  # w, and the responses there
 
     @abstractmethod
     def over_blocks(self, work: Callable[[int, int], Any]) -> list[Any]:
@@ -92,12 +94,39 @@ class HostProblem(ABC):
         return np.copysign(1.0, self.examples["signed_weight"][start:stop])
 
     def responses(self, w: np.ndarray) -> np.ndarray:
-        """a_i of every row."""
-        return self.signs(0, self.n) * self.products(w) - self.examples["offset"]
+        """a_i of every row, read only; those of the last two w are kept, since Newton's method asks
+        for them more than once."""
+        for known, found in self._known:
+            if np.array_equal(known, w):
+                return found
+        return self.keep_responses(
+            w, self.signs(0, self.n) * self.products(w) - self.examples["offset"]
+        )
+
+    def keep_responses(self, w: np.ndarray, found: np.ndarray) -> np.ndarray:
+        found.flags.writeable = False
+        self._known = [(w.copy(), found), *self._known[:1]]
+        return found
 
     def curvatures(self, w: np.ndarray) -> np.ndarray:
         """c_i phi''(a_i) of every row."""
         return self.weights(0, self.n) * self.loss.second_derivative(self.responses(w))
+
+    def gradient_sums(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        """sum_i c_i phi(a_i) and sum_i c_i phi'(a_i) s_i x_i."""
+        a, signed = self.responses(w), self.examples["signed_weight"]
+        slopes = signed * self.loss.subgradient(a)
+        losses = float(np.sum(np.abs(signed) * self.loss.value(a)))
+        return losses, self.combine(lambda start, stop: slopes[start:stop])
+
+    def weighted_gram(self, coefficients: np.ndarray) -> np.ndarray:
+        """sum_i c_i x_i x_i', (p, p), by blocks of rows that are made dense; no c_i is negative."""
+        total = np.zeros((self.d, self.d))
+        for start in range(0, self.n, self.dense_block_rows):
+            stop = min(start + self.dense_block_rows, self.n)
+            rows = np.sqrt(coefficients[start:stop, np.newaxis]) * self.dense(start, stop)
+            total += rows.T @ rows
+        return total
 
     def response_error(self, w: np.ndarray, norm_w: float) -> ResponseError:
         """How wrong computed responses may be, at a w of this computed norm."""

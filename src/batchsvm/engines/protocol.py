@@ -55,6 +55,20 @@ class Targets(Protocol):
         ...
 
 
+class OwnLabels(Protocol):
+    """What is known of labels that came with the rows."""
+
+    @property
+    def classes(self) -> np.ndarray | None:
+        """In increasing order; None if there are too many to be classes."""
+        ...
+
+    @property
+    def digest(self) -> str | None:
+        """Of the labels of all rows, in order (`core/label_digest.py`); None if it is not known."""
+        ...
+
+
 class Dual(Protocol):
     """K dual points in the engine's memory, in the box of their problem; they do not change."""
 
@@ -75,6 +89,17 @@ class ConstantSums(NamedTuple):
     weights: np.ndarray  # (K,): sum_i c_i
 
 
+class GradientSums(NamedTuple):
+    """Sums over the rows at W; those of parts of the rows add up to those of all."""
+
+    losses: np.ndarray  # (K,): sum_i c_i phi(a_i)
+    slopes: np.ndarray  # (p, K): sum_i c_i phi'(a_i) s_i x_i
+
+    def plus(self, other: GradientSums) -> GradientSums:
+        """The sums over the rows of both."""
+        return GradientSums(self.losses + other.losses, self.slopes + other.slopes)
+
+
 class Progress(NamedTuple):
     """Where a call of `Trainer.run` has led."""
 
@@ -93,12 +118,17 @@ class Trainer(Protocol):
         beta in force (NaN for Pegasos), and steps that were refused so far.
     survives_exceptions : bool
         Whether `point` is still a point of the run if an exception (Ctrl-C) has ended `run`.
+    knows_point : bool
+        Whether `sums` and `combination` of `point` are known already, so that a certificate costs
+        nothing.
     """
 
     @property
     def facts(self) -> Facts: ...
     @property
     def survives_exceptions(self) -> bool: ...
+    @property
+    def knows_point(self) -> bool: ...
     @property
     def beta(self) -> np.ndarray: ...
     @property
@@ -188,6 +218,10 @@ class Dataset(Protocol):
     keeps_all_alphas : bool
         Whether a path keeps the dual points of every lam unless it is asked to: memory of a host
         is plenty, that of a device is not.
+    cheap_passes : bool
+        Whether a pass over all rows costs what their entries cost: rows in the memory of this host.
+    labels : OwnLabels or None
+        What is known of the labels that came with the rows, if any did.
     duals_outlive : bool
         Whether dual points can be fetched after `close`.
     tuning : Tuning
@@ -215,6 +249,12 @@ class Dataset(Protocol):
     def sliceable(self) -> bool: ...
     @property
     def keeps_all_alphas(self) -> bool: ...
+
+    @property
+    def cheap_passes(self) -> bool: ...
+
+    @property
+    def labels(self) -> OwnLabels | None: ...
 
     duals_outlive: bool
 
@@ -244,6 +284,22 @@ class Dataset(Protocol):
         classes : int
             K, where y holds codes: problem k is class k against the rest.
         """
+        ...
+
+    def own_targets(
+        self,
+        how: str,
+        sample_weight: Any = None,
+        offset: Any = None,
+        class_weights: np.ndarray | None = None,
+    ) -> Targets:
+        """The labels that came with the rows: as "signs" (-1 and +1), as "numbers", or as "codes",
+        each class against the rest.  Weights that came with the rows count unless others are
+        given; they are multiplied by `class_weights`, one per class."""
+        ...
+
+    def class_totals(self, sample_weight: Any = None) -> np.ndarray:
+        """The total weight of the rows of each class of `labels`, in one pass over the labels."""
         ...
 
     def facts(self, problem: Problem) -> Facts:
@@ -319,8 +375,12 @@ class Dataset(Protocol):
         are the columns of one dual point, that needs no copy."""
         ...
 
-    def dual_at(self, problem: Problem, W: np.ndarray) -> Dual:
-        """alpha_i = -c_i phi'(a_i) at W, (p, K): the dual point of a primal method."""
+    def dual_at(self, problem: Problem, W: np.ndarray, step: np.ndarray | None = None) -> Dual:
+        """alpha_i = -c_i phi'(a_i) at W, (p, K): the dual point of a primal method.
+
+        With a step V, (p, K), it is the linearised point (`methods/newton.py`),
+        -c_i (phi'(a_i) + phi''(a_i) s_i <x_i, v>), put into the box.
+        """
         ...
 
     def balanced(self, problem: Problem, dual: Dual) -> Dual:
@@ -335,9 +395,25 @@ class Dataset(Protocol):
         """sum_i alpha_i s_i x_i, (p, K)."""
         ...
 
+    def point_sums(self, problem: Problem, W: np.ndarray, dual: Dual) -> tuple[Sums, np.ndarray]:
+        """`sums` and `combination` of one point: all that its certificate needs, in one read where
+        rows have to be read first."""
+        ...
+
     def settled(self, problem: Problem, W: np.ndarray, distance: np.ndarray) -> np.ndarray:
         """What is proven of alpha_i of the optimum, if that is within `distance`, (K,), of W:
         (n, K) of 1 (at its upper bound), 0 (no support vector) and -1 (open)."""
+        ...
+
+    def gradient_sums(self, problem: Problem, W: np.ndarray) -> GradientSums:
+        """Losses and their gradient at W, (p, K), in one pass."""
+        ...
+
+    def losses_along(
+        self, problem: Problem, W: np.ndarray, step: np.ndarray, lengths: np.ndarray
+    ) -> np.ndarray:
+        """sum_i c_i phi(a_i) at W + t V for the step V, (p, K), and each t of `lengths`,
+        (lengths, K), in one pass."""
         ...
 
     def hessian(self, problem: Problem, W: np.ndarray) -> np.ndarray:
@@ -354,6 +430,10 @@ class Dataset(Protocol):
 
     def trainer(self, problem: Problem) -> Trainer:
         """A trainer of up to `problems_at_once` problems."""
+        ...
+
+    def newton_trainer(self, problem: Problem, trainer: Trainer) -> Trainer:
+        """A trainer of one problem by Newton's method, from the one that `trainer` has made."""
         ...
 
     def close(self) -> None:

@@ -38,6 +38,9 @@ FIRST_SLACK = 6.0
 # What a worker sums up.
 SEEN, GAP, VIOLATION, RISE, PROMISE, KEPT = 0, 1, 2, 3, 4, 5
 _SLACK, _NEXT_PASS, _KEPT_PROMISE, _ESTIMATE, _VISITS = 0, 1, 2, 3, 4
+# Of the estimates that are kept: how many, after how many epochs each, epochs and visits so far.
+_NOTED, _EVERY, _EPOCHS, _ALL_VISITS = 5, 6, 7, 8
+MOST_NOTED = 256  # estimates; when there are more, every other one is forgotten
 
 
 class Screening(NamedTuple):
@@ -46,8 +49,10 @@ class Screening(NamedTuple):
     # For each worker: rows seen, gap, violation, rise and promised rise of N D, rows kept.
     sums: np.ndarray
     # Slack, gap to make a full pass at, part of the promise that was kept, estimate of the gap,
-    # visits since the last full pass.
+    # visits since the last full pass; and what concerns the estimates that are kept.
     levels: np.ndarray
+    # The estimates of epochs: visits so far, and the gap, N times.
+    noted: np.ndarray
     min_visits: float  # between two full passes
     skips: bool
 
@@ -86,6 +91,20 @@ class Screening(NamedTuple):
         self.levels[_SLACK] = SLACK * violation / max(seen, 1.0)
         self.levels[_KEPT_PROMISE] = rise / promise if promise > 0.0 else 1.0
         self.levels[_ESTIMATE] = gap
+        self.levels[_EPOCHS] += 1.0
+        self.levels[_ALL_VISITS] += seen
+        count = int(self.levels[_NOTED])
+        if count == MOST_NOTED:
+            count //= 2
+            for k in range(count):
+                self.noted[k, 0] = self.noted[2 * k + 1, 0]
+                self.noted[k, 1] = self.noted[2 * k + 1, 1]
+            self.levels[_NOTED] = count
+            self.levels[_EVERY] *= 2.0
+        if self.levels[_EPOCHS] % self.levels[_EVERY] == 0.0:
+            self.noted[count, 0] = self.levels[_ALL_VISITS]
+            self.noted[count, 1] = gap
+            self.levels[_NOTED] = count + 1.0
         if not self.skips:
             return gap <= target
         level = self.levels[_NEXT_PASS]
@@ -99,6 +118,15 @@ class Screening(NamedTuple):
         """The gap that the last epoch showed, N times."""
         return float(self.levels[_ESTIMATE])
 
+    @property
+    def estimates(self) -> np.ndarray:
+        """The visits until the ends of epochs, and the gap that each showed, N times."""
+        return self.noted[: int(self.levels[_NOTED])].copy()
+
+    def note_estimate(self, gap: float) -> None:
+        """Put this gap, N times, in the place of what the last epoch showed."""
+        self.levels[_ESTIMATE] = gap
+
     def note_full_pass(self, gap: float, keep: np.ndarray) -> None:
         """A full pass has found this gap, N times, and has set `keep` for every row."""
         self.levels[_VISITS] = 0.0
@@ -111,7 +139,8 @@ def make_screening(n: int, skips: bool, gap_at_zero: float, workers: int = 1) ->
     """`gap_at_zero` is N P(0), in the units that kernels sum the gap in."""
     return Screening(
         np.zeros((workers, 16)),  # a cache line and more for each
-        np.array([np.inf, FIRST_FULL_PASS * gap_at_zero, 1.0, np.inf, 0.0]),
+        np.array([np.inf, FIRST_FULL_PASS * gap_at_zero, 1.0, np.inf, 0.0, 0.0, 1.0, 0.0, 0.0]),
+        np.zeros((MOST_NOTED, 2)),
         max(MIN_EPOCHS_BETWEEN_PASSES * n, MIN_VISITS_BETWEEN_PASSES),
         skips,
     )

@@ -54,14 +54,22 @@ class DualState:
         return self.bound.w_of_alpha(self.alpha_of) if self.averaging.has_mean else self.w
 
 
-def start_dual(bound: HostProblem, schedule: Schedule, alpha: np.ndarray | None) -> DualState:
-    """The state before the first iteration, at alpha or at zero."""
+def start_dual(
+    bound: HostProblem,
+    schedule: Schedule,
+    alpha: np.ndarray | None,
+    w: np.ndarray | None = None,
+) -> DualState:
+    """The state before the first iteration, at alpha or at zero, and at w(alpha), or at this w,
+    which then changes with the steps."""
     method = schedule.method
     assert isinstance(method, DualMethod)
-    w = np.zeros(bound.d)
     if alpha is not None:
         bound.set_alpha(alpha)
-        w = bound.w_of_alpha(lambda start, stop: alpha[start:stop])
+    if w is None:
+        w = np.zeros(bound.d)
+        if alpha is not None:
+            w = bound.w_of_alpha(lambda start, stop: alpha[start:stop])
     averages = schedule.averaging is not None
     skips = method.may_skip(schedule.batch_size, averages) and getattr(bound.loss, "corners", True)
     at_zero = float(bound.facts.losses_at_zero[0]) / bound.total_weight

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from batchsvm.losses import Loss
+
+NO_LABELS = "y must be given: this data set has no labels of its own"
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +32,8 @@ class HostTargets:
 
     def some(self, which: Sequence[int]) -> HostTargets:
         """The targets of some problems."""
+        if len(which) == 1:
+            return self.only(which[0])
         columns = self.columns_of(self.k)
         return replace(self, k=len(which), chosen=tuple(int(columns[k]) for k in which))
 
@@ -83,12 +88,26 @@ class HostTargets:
 
     def constant_sums(self, loss: Loss, b: float) -> tuple[float, float, float]:
         """sum_i c_i phi(s_i b - o_i), sum_i c_i s_i phi'(s_i b - o_i) and N of one problem."""
+        if loss.task == "classification" and self.offset is None:  # two responses, b and -b
+            signs, sides = np.array([-1.0, 1.0]), np.array(self._sides)
+            a = signs * b
+            losses, slopes = sides @ loss.value(a), (sides * signs) @ loss.subgradient(a)
+            return float(losses), float(slopes), self.total_weight
         weights = self.weights(0, self.n)
         weights = np.ones(self.n) if weights is None else weights
         signs, offsets = self.signs_and_offsets(loss)
         a = signs * b - offsets
         losses, slopes = weights @ loss.value(a), (weights * signs) @ loss.subgradient(a)
         return float(losses), float(slopes), self.total_weight
+
+    @cached_property
+    def _sides(self) -> tuple[float, float]:
+        """The total weights of the rows that are -1 and of those that are +1."""
+        positive, weights = self.values(0, self.n) > 0.0, self.weights(0, self.n)
+        if weights is None:
+            count = int(np.count_nonzero(positive))
+            return float(self.n - count), float(count)
+        return float(weights[~positive].sum()), float(weights[positive].sum())
 
     def _column(self, array: np.ndarray | None) -> np.ndarray | None:
         return array if array is None or array.ndim == 1 else array[:, self.column]
@@ -99,7 +118,7 @@ def make_targets(
 ) -> HostTargets:
     """`Dataset.targets` of an engine whose data bring no labels of their own."""
     if y is None:
-        raise ValueError("y must be given: this data set has no labels of its own")
+        raise ValueError(NO_LABELS)
     arrays = [None if a is None else np.asarray(a) for a in (y, sample_weight, offset)]
     for name, array in zip(("y", "sample_weight", "offset"), arrays, strict=True):
         if array is not None and array.shape[0] != n:

@@ -19,7 +19,7 @@ from batchsvm.engines.protocol import Dual, Progress
 from batchsvm.engines.sampling import BlockSampler, Sampler, make_block_sampler, make_sampler
 from batchsvm.engines.state import DualState, State, start_dual, start_pegasos
 from batchsvm.engines.visit_order import UNSCREENED, make_visit_order
-from batchsvm.methods import Blocks, Gram, Pegasos
+from batchsvm.methods import Blocks, Gram, Newton, Pegasos
 
 
 class Stepper(Protocol):
@@ -39,9 +39,15 @@ class Stepper(Protocol):
 StepperFor = Callable[[HostProblem, Schedule, State, Any], Stepper]
 
 
-def make_state(bound: HostProblem, schedule: Schedule, alpha: np.ndarray | None) -> State:
-    start = start_pegasos if isinstance(schedule.method, Pegasos) else start_dual
-    return start(bound, schedule, alpha)
+def make_state(
+    bound: HostProblem,
+    schedule: Schedule,
+    alpha: np.ndarray | None,
+    w: np.ndarray | None = None,
+) -> State:
+    if isinstance(schedule.method, Pegasos):
+        return start_pegasos(bound, schedule, alpha)
+    return start_dual(bound, schedule, alpha, w)
 
 
 def sampler_for(
@@ -54,6 +60,7 @@ def sampler_for(
         return make_block_sampler(visits, b)
     if isinstance(method, Gram):
         return BatchOrder(n, b, schedule.batches, seed)
+    assert not isinstance(method, Newton)  # which has a trainer of its own
     visits = UNSCREENED
     if not isinstance(method, Pegasos) and method.may_skip(b, schedule.averaging is not None):
         visits = make_visit_order(n, 1, seed, bytes_per_row, tuning, min_rows=b)
@@ -62,6 +69,8 @@ def sampler_for(
 
 class HostTrainer:
     """A `Trainer` of one problem."""
+
+    knows_point = False
 
     def __init__(
         self,
@@ -73,9 +82,13 @@ class HostTrainer:
         self.bound, self.facts = bound, bound.facts
         self._stepper_for, self._bytes_per_row, self._tuning = stepper_for, bytes_per_row, tuning
 
-    def start(self, schedule: Schedule, dual: Dual | None = None) -> None:
+    def start(
+        self, schedule: Schedule, dual: Dual | None = None, w: np.ndarray | None = None
+    ) -> None:
+        """As the protocol says; with `w`, steps of a dual method start there instead of at
+        w(alpha), and change it: these rows are a part of more (`engines/part_steps.py`)."""
         alpha = None if dual is None else dual.fetch()[:, 0]
-        self.state = make_state(self.bound, schedule, alpha)
+        self.state = make_state(self.bound, schedule, alpha, w)
         sampler = sampler_for(self.bound.n, schedule, self._bytes_per_row, self._tuning)
         self.visits = sampler.visits
         self.stepper = self._stepper_for(self.bound, schedule, self.state, sampler)
@@ -106,6 +119,14 @@ class HostTrainer:
                 estimate = state.screening.estimate / weight
                 break
         return Progress(np.array([state.iteration - self._first]), np.array([estimate]))
+
+    def estimates(self) -> np.ndarray:
+        """A row for each epoch that was noted: epochs so far, and the gap that it showed.  It is
+        beside the protocol: an engine need not have it."""
+        state = self.state
+        if not isinstance(state, DualState):
+            return np.zeros((0, 2))
+        return state.screening.estimates / [self.facts.rows, self.bound.total_weight]
 
     def point(self) -> np.ndarray:
         return self.state.primal_point()[:, np.newaxis]

@@ -1,7 +1,10 @@
-"""The methods of the paper: their parameters, and the rules by which an iteration decides."""
+"""The methods of the paper, and Newton's: their parameters, and the rules by which an iteration
+decides."""
 
+from batchsvm.methods.asynchronous import Asynchronous
 from batchsvm.methods.blocks import Blocks, best_theta
 from batchsvm.methods.gram import Gram, joint_theta, next_joint_beta
+from batchsvm.methods.newton import Newton, is_smooth
 from batchsvm.methods.pegasos import Pegasos
 from batchsvm.methods.sdca import (
     STEPS,
@@ -13,9 +16,9 @@ from batchsvm.methods.sdca import (
     next_beta,
 )
 
-Method = Pegasos | DualMethod
+Method = Pegasos | DualMethod | Newton
 
-METHODS: dict[str, type[Pegasos] | type[DualMethod]] = {
+METHODS: dict[str, type[Pegasos] | type[DualMethod] | type[Newton]] = {
     "pegasos": Pegasos,
     "naive": Naive,
     "safe": Safe,
@@ -23,6 +26,8 @@ METHODS: dict[str, type[Pegasos] | type[DualMethod]] = {
     "aggressive": Aggressive,
     "blocks": Blocks,
     "gram": Gram,
+    "asynchronous": Asynchronous,
+    "newton": Newton,
 }
 SAMPLINGS = ("permutation", "subsets", "replacement")
 AVERAGINGS = (None, "tail", "decay")
@@ -33,15 +38,18 @@ __all__ = [
     "SAMPLINGS",
     "STEPS",
     "Aggressive",
+    "Asynchronous",
     "Blocks",
     "DualMethod",
     "Gram",
     "Guarded",
     "Method",
     "Naive",
+    "Newton",
     "Pegasos",
     "Safe",
     "best_theta",
+    "is_smooth",
     "joint_theta",
     "next_beta",
     "next_joint_beta",

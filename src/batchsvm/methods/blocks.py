@@ -46,8 +46,8 @@ class Blocks(DualMethod):
     sampling, step, sigma2, skips
         As for all dual methods; `sampling` must be "permutation".
     blocks : int
-        How many; `batch_size` is the rows of all blocks in an iteration, and becomes a
-        multiple of this.  A fit by fewer threads than blocks gives the same result.
+        The number of blocks.  `batch_size` is the number of rows of all blocks in an iteration,
+        and becomes a multiple of it.  Fewer threads than blocks give the same result.
     """
 
     blocks: int = 2

@@ -58,19 +58,19 @@ def joint_theta(first_order, quadratic, curved, batches):
 
 @dataclass(frozen=True)
 class Gram(DualMethod):
-    """Serial steps within each batch, by its Gram matrix; several batches at once if need be.
+    """Serial steps within each batch, by means of its Gram matrix; several batches at once.
 
     Parameters
     ----------
     sampling, step, sigma2
         As for all dual methods; `sampling` must be "permutation".
     skips : bool
-        Without effect: batches stay whole.
+        Has no effect: batches are not divided.
     batches : "auto" or int
-        How many at once; `batch_size` is the rows of one of them.  A fit by fewer threads than
-        batches gives the same result.
+        The number of batches at once; `batch_size` is the number of rows of one batch.  Fewer
+        threads than batches give the same result.
     sweeps : int
-        How often the rows of a batch are visited before w moves.
+        The number of visits of each row of a batch before w changes.
     """
 
     batches: int | str = "auto"

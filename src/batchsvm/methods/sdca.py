@@ -17,6 +17,8 @@ tells the rules apart is beta, the price of that:
                 would not raise D is refused.
     Blocks      serial steps on blocks of rows side by side (`methods/blocks.py`).
     Gram        serial steps in a batch, by its Gram matrix (`methods/gram.py`).
+    Asynchronous  serial steps on many rows at once, without waiting
+                (`methods/asynchronous.py`).
 
 For b = 1 all are one method, serial SDCA.
 
@@ -56,9 +58,9 @@ class DualMethod:
     sigma2 : float, optional
         An upper bound on sigma^2 that is already known; measured if missing.
     skips : bool
-        Leave rows that sit satisfied at a bound out of some epochs (`engines/screening.py`);
-        only in permuted order, and only for batches of one, the guarded rule and blocks; not
-        where iterates are averaged.
+        Skip rows whose alpha is at a bound and would not move in some epochs
+        (`engines/screening.py`).  This requires permuted order, batches of one, the guarded rule
+        or blocks, and no averages.
     """
 
     sampling: str = "permutation"
@@ -99,8 +101,8 @@ class Safe(DualMethod):
 
 @dataclass(frozen=True)
 class Guarded(DualMethod):
-    """Naive steps, made shorter by half after each epoch in which D rose by less than half of
-    what they promised one by one."""
+    """Naive steps, halved after each epoch in which D rose by less than half of what the steps
+    promised one by one."""
 
     name: ClassVar[str] = "guarded"
     skips_in_batches: ClassVar[bool] = True
@@ -118,10 +120,10 @@ class Aggressive(DualMethod):
     sampling, step, sigma2, skips
         As for all dual methods.
     gamma : float
-        How slowly beta follows what the batches show, between 0 and 1.
+        How slowly beta adapts to the batches, between 0 and 1.
     rounds : int
-        How often rho and the step are fitted to each other in an iteration.  The paper
-        found more than one round not worth it (Section 4.3).
+        How often rho and the step are adapted to each other in an iteration.  The paper found
+        that more than one round does not pay (Section 4.3).
     """
 
     gamma: float = 0.95

@@ -148,6 +148,14 @@ class CpuDataset(HostDataset):
         self.require_open()
         return over_blocks(self._blocks, self.pass_pool, work)
 
+    def blocks_for(self, worker: Worker) -> list[tuple[int, int]]:
+        """The blocks of rows that one of the workers of `pass_pool` takes."""
+        return self._blocks[worker.rank :: worker.workers]
+
+    @property
+    def is_sparse(self) -> bool:
+        return isinstance(self.rows, CSR)
+
     def bind(self, problem: Problem) -> CpuProblem:
         return CpuProblem(self, problem)
 
@@ -174,7 +182,7 @@ class CpuDataset(HostDataset):
 
     def _add_own(self, rows: Rows, coefficients: AlphaOf, worker: Worker) -> np.ndarray:
         v = np.zeros(rows.shape[1])
-        for start, stop in self._blocks[worker.rank :: worker.workers]:
+        for start, stop in self.blocks_for(worker):
             add_rows(rows, start, coefficients(start, stop), v)
         return v
 
@@ -192,7 +200,7 @@ class CpuDataset(HostDataset):
     def _gram_times_one(self, rows: Rows, v: np.ndarray, normalize: bool) -> np.ndarray:
         def own(worker: Worker) -> np.ndarray:
             out = np.zeros(v.size)
-            for start, stop in self._blocks[worker.rank :: worker.workers]:
+            for start, stop in self.blocks_for(worker):
                 u = np.empty(stop - start)
                 gram_coefficients(rows, start, v, u, bool(normalize))
                 add_rows(rows, start, u, out)
@@ -244,7 +252,7 @@ class CpuDataset(HostDataset):
         return 1
 
     def trainer(self, problem: Problem) -> HostTrainer:
-        return HostTrainer(self.bind(problem), make_stepper, self.bytes_per_row, self.tuning)
+        return HostTrainer(self.bound_anew(problem), make_stepper, self.bytes_per_row, self.tuning)
 
     def close(self) -> None:
         super().close()

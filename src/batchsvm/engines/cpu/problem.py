@@ -12,9 +12,16 @@ from batchsvm.core.certificate import SUM_COUNT, Sums
 from batchsvm.core.problem import Facts, Problem
 from batchsvm.core.vectors import CHUNK, norm
 from batchsvm.engines.cpu.column_slices import ColumnSlice
+from batchsvm.engines.cpu.curvature import (
+    ROWS_AT_ONCE,
+    add_dense_products,
+    add_outer_products,
+    gradient_sums,
+)
 from batchsvm.engines.cpu.passes import example_facts, point_sums
 from batchsvm.engines.cpu.rows import Biased, Rows, add_rows, densify, products, some_norms2
 from batchsvm.engines.cpu.structs import DualProblem, PrimalPoint
+from batchsvm.engines.cpu.workers import Worker
 from batchsvm.engines.host_problem import AlphaOf, HostProblem, OnResponses
 
 if TYPE_CHECKING:
@@ -29,6 +36,7 @@ class CpuProblem(HostProblem):
     def __init__(self, data: CpuDataset, problem: Problem) -> None:
         super().__init__(problem, data.n, data.d)
         self.data, self.rows = data, data.rows
+        self.dense_block_rows = data.tuning.dense_block_rows
         if self.bias is not None:
             self.rows = Biased(data.rows, data.d, self.bias)
         self._norms2 = data.norms2 if data.keeps_norms else None
@@ -88,6 +96,44 @@ class CpuProblem(HostProblem):
         out = np.zeros((stop - start, self.d))
         densify(self.rows, start, out)
         return out
+
+    def gradient_sums(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        dual, responses, p = self.as_struct(), np.empty(self.n), self.d
+        few = p <= self.data.tuning.max_exchanged_columns  # each worker adds to its own vector
+        slopes = np.empty(0 if few else self.n)
+
+        def own(worker: Worker) -> tuple[float, np.ndarray]:
+            v, losses = np.zeros(p if few else 0), 0.0
+            for start, stop in self.data.blocks_for(worker):
+                here, out = responses[start:stop], slopes[start:stop]
+                losses += gradient_sums(dual, self.rows, start, w, here, out, v)
+            return losses, v
+
+        found = self.data.pass_pool.run(own)
+        self.keep_responses(w, responses)
+        losses = sum(losses for losses, _ in found)
+        if few:
+            return losses, np.sum([v for _, v in found], axis=0)
+        return losses, self.combine(lambda start, stop: slopes[start:stop])
+
+    def weighted_gram(self, coefficients: np.ndarray) -> np.ndarray:
+        p, tuning = self.d, self.data.tuning
+        mean = self.rows.nonzeros / self.n
+        sparse = self.data.is_sparse and mean * mean * tuning.outer_entry_cost <= p * p
+        if not sparse and p > tuning.max_outer_columns:
+            return super().weighted_gram(coefficients)
+
+        def own(worker: Worker) -> np.ndarray:
+            total, room = np.zeros((p, p)), np.zeros((ROWS_AT_ONCE, p))
+            for start, stop in self.data.blocks_for(worker):
+                if sparse:
+                    add_outer_products(self.rows, start, coefficients[start:stop], total)
+                else:
+                    add_dense_products(self.rows, start, coefficients[start:stop], room, total)
+            return total
+
+        total = np.sum(self.data.pass_pool.run(own), axis=0)
+        return total + total.T - np.diag(np.diag(total))
 
     def sums(self, w: np.ndarray, alpha_of: AlphaOf, show: OnResponses | None = None) -> Sums:
         size = norm(w)

@@ -9,6 +9,7 @@ written once:
     add_norm2(i, c, v)     v += c x_i, and returns the change of ||v||^2
     flush(i, c, v, w)      on the support of x_i: w += c v, then v = 0
     add_absolute(i, c, v)  v += |c x_i|, and returns the sum of |c x_i|
+    add_outer(i, c, H)     of sparse rows: H += c x_i x_i', each pair of columns once
     norm2(i)               ||x_i||^2
     span(i)                where the entries of x_i start and end
     prefetch_ahead(order, k)       the rows of `order` after place k will be visited soon
@@ -174,6 +175,13 @@ class CSR(NamedTuple):
             total += abs(c * self.values[k])
         return total
 
+    def add_outer(self, i, c, H):
+        start, stop = self.span(i)
+        for j in range(start, stop):
+            scaled = c * self.values[j]
+            for k in range(start, j + 1):
+                H[self.indices[j], self.indices[k]] += scaled * self.values[k]
+
     def norm2(self, i):
         total = 0.0
         for k in range(self.starts[i], self.starts[i + 1]):
@@ -259,6 +267,12 @@ class Biased(NamedTuple):
         v[self.columns] += abs(c * self.constant)
         return self.base.add_absolute(i, c, v[: self.columns]) + abs(c * self.constant)
 
+    def add_outer(self, i, c, H):
+        d = self.columns
+        self.base.add_outer(i, c, H[:d, :d])  # type: ignore[union-attr]
+        self.base.add(i, c * self.constant, H[d, :d])
+        H[self.columns, self.columns] += c * self.constant * self.constant
+
     def norm2(self, i):
         return self.base.norm2(i) + self.constant * self.constant
 
@@ -272,8 +286,8 @@ class Biased(NamedTuple):
 Rows = Dense | CSR | Biased
 
 struct_methods(
-    CSR.dot, CSR.add, CSR.add_norm2, CSR.flush, CSR.add_absolute, CSR.norm2, CSR.span,
-    CSR.prefetch_ahead, CSR.prefetch_row, CSR.prefetch_entries,
+    CSR.dot, CSR.add, CSR.add_norm2, CSR.flush, CSR.add_absolute, CSR.add_outer, CSR.norm2,
+    CSR.span, CSR.prefetch_ahead, CSR.prefetch_row, CSR.prefetch_entries,
 )  # fmt: skip
 
 

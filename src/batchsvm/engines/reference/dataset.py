@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from math import inf
 from typing import Any
 
@@ -18,7 +17,7 @@ from batchsvm.engines.reference.group import TrainerGroup
 from batchsvm.engines.reference.problem import ReferenceProblem
 from batchsvm.engines.reference.steppers import make_stepper
 from batchsvm.engines.trainer import HostTrainer
-from batchsvm.methods import Method
+from batchsvm.methods import Method, Newton
 
 
 class ReferenceDataset(HostDataset):
@@ -64,12 +63,15 @@ class ReferenceDataset(HostDataset):
         return ReferenceProblem(self, problem)
 
     def problems_at_once(self, method: Method | None = None) -> float:
-        return inf
+        return 1 if isinstance(method, Newton) else inf
 
     def trainer(self, problem: Problem) -> TrainerGroup:
+        self.require_open()
         trainers = [
-            HostTrainer(bound, make_stepper, self.bytes_per_row, self.tuning)
-            for _, bound in self.bound(problem)
+            HostTrainer(
+                self.bound_anew(problem.only(k)), make_stepper, self.bytes_per_row, self.tuning
+            )
+            for k in range(problem.k)
         ]
         return TrainerGroup(trainers)
 
@@ -124,7 +126,7 @@ class ReferenceDataset(HostDataset):
 
     def share(self, jobs: int) -> ReferenceDataset:
         self.require_open()
-        view = copy(self)
+        view = self._view()
         view.jobs = jobs
         return view
 

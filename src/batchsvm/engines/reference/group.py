@@ -18,6 +18,8 @@ from batchsvm.engines.trainer import HostTrainer
 class TrainerGroup:
     """A `Trainer` of K problems: see `engines/protocol.py`."""
 
+    knows_point = False
+
     def __init__(self, trainers: list[HostTrainer]) -> None:
         self.trainers = trainers
         self.facts = join_facts([trainer.facts for trainer in trainers])

@@ -25,6 +25,7 @@ class ReferenceProblem(HostProblem):
     def __init__(self, data: ReferenceDataset, problem: Problem) -> None:
         super().__init__(problem, data.n, data.d)
         self.data, self.X = data, data.X
+        self.dense_block_rows = data.tuning.dense_block_rows
         self.fill(0, self.n)
         extra = 0.0 if self.bias is None else self.bias**2
         self.examples["norm2"] = data.norms2 + extra

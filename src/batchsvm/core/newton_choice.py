@@ -1,0 +1,77 @@
+"""Whether Newton's method is faster than SDCA: what "auto" decides from the shape, the loss, lam N,
+the weights and the tolerance, before training.
+
+SDCA needs about (1 + q) log(1/tol) / 2 epochs, where q = phi'' ||x_i||^2 c_i / (lam N) is how far a
+step on one row moves the response of that row.  With tol 1e-3 and the logistic loss, it was 3.1 to
+3.9 times 1 + q in trials with 20 and 100 columns and lam from 1e-2 to 1e-5.  Where rows come to
+rest and are left out, the epochs are shorter.  Newton's method needs a few iterations whatever q
+is, and each costs the Hessian: pairs of columns in every row, and a Cholesky factor.
+"""
+
+from __future__ import annotations
+
+from math import inf, log
+
+import numpy as np
+
+from batchsvm.core.layout import Workload
+from batchsvm.core.problem import Facts, Problem
+from batchsvm.losses import Loss
+from batchsvm.methods import is_smooth
+
+# Nanoseconds on one thread, and counts, as they were seen in trials on two cores.
+NEWTON_ITERATIONS = 6.0
+ROW_NS = 120.0  # of a Newton iteration, beside what its entries take
+PAIR_NS = 0.3  # of two columns in a dense row
+SPARSE_PAIR_NS = 1.5
+FACTOR_NS = 0.1  # of the p^3 of a Cholesky factor
+VISIT_NS = {True: 60.0, False: 350.0}  # of a row in SDCA: with a closed form for its step, without
+ENTRY_NS = 2.0  # of an entry of a row, in either
+SCREENING = 2.0  # times fewer rows are visited where some come to rest
+TYPICAL = 0.5  # of the longest row's ||x_i||^2
+LEAST_TOL = 1e-12
+MAX_STEEPNESS = 100.0  # of phi'': a loss with a sharper bend is nearly one with a corner
+
+
+def newton_reason(work: Workload, problem: Problem, facts: Facts, tol: float) -> str | None:
+    """Why Newton's method is to be taken, in words; None where SDCA is likely to be faster."""
+    if not is_smooth(problem.loss) or problem.k != 1 or problem.radius < inf:
+        return None
+    if work.columns > work.tuning.max_hessian_columns:
+        return None
+    steepness = largest_second_derivative(problem.loss)
+    if not steepness <= MAX_STEEPNESS:
+        return None
+    lam_n = float(problem.lam[0]) * float(facts.total_weight[0])
+    pull = steepness * float(facts.largest_norm2[0]) * float(facts.largest_weight[0]) / lam_n
+    epochs = (1.0 + TYPICAL * pull) * log(1.0 / max(tol, LEAST_TOL)) / 2
+    if getattr(problem.loss, "corners", True):
+        epochs /= SCREENING
+    if NEWTON_ITERATIONS * newton_row_ns(work) >= epochs * visit_ns(work, problem.loss):
+        return None
+    return (
+        f"Newton's method, since so few columns ({work.columns}) make a Hessian cheap, and SDCA may"
+        f" take some {epochs:.2g} epochs: a step on one row moves its response up to {pull:.2g}"
+        " times as far as its loss asks for"
+    )
+
+
+def newton_row_ns(work: Workload) -> float:
+    """What a Newton iteration takes, per row."""
+    p, mean = work.columns, work.nonzeros / work.n
+    pairs = min(PAIR_NS * p * p / 2, SPARSE_PAIR_NS * mean * mean / 2)
+    return ROW_NS + ENTRY_NS * mean + pairs + FACTOR_NS * p**3 / work.n
+
+
+def visit_ns(work: Workload, loss: Loss) -> float:
+    """What a visit of SDCA takes."""
+    has_closed_form = getattr(loss, "conjugate_curvature", 0.0) > 0.0
+    return VISIT_NS[has_closed_form] + ENTRY_NS * work.nonzeros / work.n
+
+
+def largest_second_derivative(loss: Loss) -> float:
+    """max phi''."""
+    constant = float(getattr(loss, "conjugate_curvature", 0.0))
+    if constant > 0.0:
+        return 1.0 / constant
+    return float(np.max(loss.second_derivative(np.linspace(-8.0, 8.0, 1025))))
