@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
+from batchsvm.api.place import Placing, placed_rows
 from batchsvm.core import checks, data_checks
 from batchsvm.core.certificate import Certificate, certify_point
 from batchsvm.core.problem import make_problem
@@ -16,7 +17,6 @@ from batchsvm.core.reading import (
     read_one,
 )
 from batchsvm.core.solution import Solution
-from batchsvm.engines import placed
 from batchsvm.losses import Loss
 from batchsvm.methods import Pegasos
 
@@ -36,11 +36,14 @@ def certify(
     offset: Any = None,
     engine: str = "auto",
     device: int | None = None,
+    **placing: Unpack[Placing],
 ) -> Certificate:
-    """The certificate of any (w, alpha), from scratch, whoever computed them.
+    """Compute the certificate of any point (w, alpha) from scratch.
 
-    `alpha` must lie in its box; `w` need not be w(alpha).  A `radius` confines w to
-    ||w|| <= radius; `bias` and `offset` are those of `fit`.
+    `alpha` must lie in its box; `w` need not be w(alpha).  A `radius` constrains w to
+    ||w|| <= radius; `bias` and `offset` are those of `fit`.  X may be a source; y is then the
+    name of the column of the labels, or None, and `columns`, `max_memory` and `cache` are those of
+    `place`.
 
     Examples
     --------
@@ -53,16 +56,16 @@ def certify(
     lam = checks.read_lam("lam", lam)
     if not (checks.is_scalar(radius) and radius == inf):
         radius = checks.number("radius", radius, checks.POSITIVE, 0.0)
-    if bias is not None:
-        bias = checks.number("bias", bias, f"{checks.POSITIVE}, or None", 0.0)
-    with placed(X, engine, n_jobs, once=True, device=checks.read_device(device)) as data:
+    bias = checks.read_bias(bias)
+    where = engine, n_jobs, device
+    with placed_rows(X, y, sample_weight, where, once=True, **placing) as (data, y, weights):
         w = data_checks.read_vector("w", w, data.d + (bias is not None))
         alpha = data_checks.read_vector("alpha", alpha, data.n)
         if np.linalg.norm(w) > radius * (1 + 1e-9):
             raise ValueError(
                 f"w must have norm at most radius = {radius!r}, not {float(np.linalg.norm(w))!r}"
             )
-        targets, _ = read_one(data, y, loss, sample_weight, offset)
+        targets, _ = read_one(data, y, loss, weights, offset)
         problem = make_problem(targets, loss, lam, bias, radius=radius)
         dual = data.dual(problem, alpha[:, np.newaxis])
         [certificate] = certify_point(data, problem, w[:, np.newaxis], dual)
@@ -80,22 +83,23 @@ def proven(
     n_jobs: int | None = None,
     engine: str = "auto",
     device: int | None = None,
+    **placing: Unpack[Placing],
 ) -> np.ndarray:
-    """What is proven of each row in the optimum, though the optimum is not known.
+    """What the certificate proves about each row at the optimum, which itself is not known.
 
     Parameters
     ----------
     X, y, sample_weight, bias, offset
         What the solution was trained on.
     solution : Solution
-        Of `fit`; a smaller bound settles more rows.  Nothing that it claims about itself is
-        believed: its certificate is computed anew.
+        A result of `fit`.  A smaller bound settles more rows.  Its certificate is recomputed, not
+        trusted.
 
     Returns
     -------
     ndarray of shape (n,) of int8
-        1: alpha_i of the optimum is at its upper bound; 0: it is 0, so that row i is no support
-        vector; -1: open.
+        1: alpha_i of the optimum is at its upper bound; 0: alpha_i is 0, so that row i is no
+        support vector; -1: not settled.
 
     Examples
     --------
@@ -112,13 +116,13 @@ def proven(
             "solution must have no free intercept: P is not strongly convex in it, so that no row"
             ' is settled; use intercept="penalised"'
         )
-    if bias is not None:
-        bias = checks.number("bias", bias, f"{checks.POSITIVE}, or None", 0.0)
-    with placed(X, engine, n_jobs, device=checks.read_device(device)) as data:
+    bias = checks.read_bias(bias)
+    where = engine, n_jobs, device
+    with placed_rows(X, y, sample_weight, where, **placing) as (data, y, weights):
         W = data_checks.read_vector("solution.w", solution.w, data.d + (bias is not None))
         W = W[:, np.newaxis]
         alpha = data_checks.read_vector("solution.alpha", solution.alpha, data.n)
-        targets, _ = read_one(data, y, solution.loss, sample_weight, offset)
+        targets, _ = read_one(data, y, solution.loss, weights, offset)
         problem = make_problem(targets, solution.loss, solution.lam, bias)
         if isinstance(solution.method, Pegasos):
             problem = replace(problem, radius=float(solution.method.radius))

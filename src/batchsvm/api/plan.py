@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
+from batchsvm.api.place import Placing, placed_rows
 from batchsvm.core import checks
 from batchsvm.core.planning import Plan, make_plan
 from batchsvm.core.problem import make_problem
@@ -21,7 +22,6 @@ from batchsvm.core.spectral import (
     measure_sigma2,
 )
 from batchsvm.core.training import device_layout, refuse_long_rows, sigma2_for
-from batchsvm.engines import placed
 from batchsvm.losses import Loss
 
 
@@ -36,8 +36,10 @@ def sigma2(
     random_state: Any = 0,
     engine: str = "auto",
     device: int | None = None,
+    y: str | None = None,
+    **placing: Unpack[Placing],
 ) -> Sigma2:
-    """An upper bound on sigma^2 = ||X||^2 / n, rows scaled to unit norm.
+    """An upper bound on sigma^2 = ||X||^2 / n, with rows scaled to unit norm.
 
     Parameters
     ----------
@@ -47,9 +49,9 @@ def sigma2(
         the data.  "sample" looks at `sampled_rows` rows; "crude" multiplies the largest
         row sum and column sum.  "estimate" takes a quick look at 128 rows, and is no bound.
     normalize : bool
-        Scale each row to unit norm first.  Without, rows must have norm at most 1.
+        Scale each row to unit norm first.  Otherwise rows must have norm at most 1.
     failure_probability : float
-        How likely "lanczos" and "sample" may be to return less than sigma^2.
+        The probability with which "lanczos" and "sample" may return less than sigma^2.
 
     Returns
     -------
@@ -70,7 +72,8 @@ def sigma2(
     query = SpectralQuery(
         method, bool(normalize), None, int(sampled_rows), float(failure_probability), seed
     )
-    with placed(X, engine, n_jobs, device=checks.read_device(device)) as data:
+    where = engine, n_jobs, device
+    with placed_rows(X, y, None, where, **placing) as (data, _, _):
         targets = data.targets(np.ones(data.n, np.int8))
         facts = data.facts(make_problem(targets, checks.read_loss("hinge"), 1.0))  # X is finite
         if not normalize:
@@ -89,10 +92,12 @@ def plan(
     n_jobs: int | None = None,
     engine: str = "auto",
     device: int | None = None,
+    **placing: Unpack[Placing],
 ) -> Plan:
-    """What batches can bring on this data: sigma^2, a table of batch sizes, a choice.
+    """What batches can bring on this data: sigma^2, a table of batch sizes, and a choice.
 
-    `y` is needed for regression losses only, where P(0) depends on it.
+    `y` is needed only for regression losses, where P(0) depends on it.  X may be a source; y is
+    then the name of the column of the labels.
 
     Examples
     --------
@@ -106,8 +111,9 @@ def plan(
     tol = checks.read_tol(tol)
     if sigma2 is not None:
         checks.number("sigma2", sigma2, "between 0 and 1, or None", 0.0, 1.0 + 1e-9)
-    with placed(X, engine, n_jobs, device=checks.read_device(device)) as data:
-        if y is None:
+    where = engine, n_jobs, device
+    with placed_rows(X, y, None, where, **placing) as (data, y, _):
+        if y is None and data.labels is None:
             if loss.task == "regression":
                 raise ValueError("y must be given for a regression loss, since P(0) depends on it")
             y = np.ones(data.n, np.int8)

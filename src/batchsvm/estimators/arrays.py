@@ -15,6 +15,7 @@ from scipy.special import expit
 from sklearn import get_config
 
 from batchsvm.core.arrays import is_device_array, like, namespace_of, to_host
+from batchsvm.core.data_checks import refuse_other_device
 
 
 def dispatches() -> bool:
@@ -37,10 +38,11 @@ def labels_for(labels: np.ndarray, X: Any, y: Any) -> Any:
 def on_host(X: Any) -> Any:
     """X as scikit-learn's checks take it: as it is if it is on a GPU or no array, and as NumPy's
     view of it otherwise; float16 of another library as float32."""
-    if namespace_of(X) is None or is_device_array(X):
+    refuse_other_device(X)
+    if is_device_array(X) or (namespace_of(X) is None and not isinstance(X, np.ndarray)):
         return X
-    X = to_host(X)
-    return X.astype(np.float32) if X.dtype == np.float16 else X
+    found = to_host(X)
+    return found.astype(np.float32) if found is not X and found.dtype == np.float16 else found
 
 
 def refuse_other_library(estimator: Any, X: Any, method: str) -> None:

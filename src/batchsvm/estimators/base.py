@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -42,6 +43,10 @@ def _stack(vectors: list[np.ndarray]) -> np.ndarray:
 class BatchLinear(CallbackSupportMixin, BaseEstimator):
     """Fitted attributes of one or more linear models."""
 
+    coef_: Any
+    intercept_: Any
+    plan_: Any
+    _is_flat = False  # whether coef_ is a vector
     _answers_on_host = False  # whether predictions are NumPy arrays whatever X is
 
     @property
@@ -52,8 +57,8 @@ class BatchLinear(CallbackSupportMixin, BaseEstimator):
             raise AttributeError(f"this {type(self).__name__} has no dual_coef_: fit it first")
         if isinstance(kept, DualRows):
             found = kept.fetch()
-            found = found[0] if np.ndim(self.coef_) == 1 else found
-            kept = self.__dict__["dual_coef_"] = like(found, self.coef_)
+            found = found[0] if self._is_flat else found
+            kept = self.__dict__["dual_coef_"] = like(found, self.intercept_)
         return kept
 
     @dual_coef_.setter
@@ -79,6 +84,32 @@ class BatchLinear(CallbackSupportMixin, BaseEstimator):
         check_is_fitted(self)
         save(self, path, y)
 
+    def sparsify(self) -> Self:
+        """Store `coef_` as a SciPy CSR matrix, which is smaller where most of it is zero.
+
+        Predictions are the same.  `densify` undoes it.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        self.coef_ = scipy.sparse.csr_matrix(to_host(self.coef_))
+        return self
+
+    def densify(self) -> Self:
+        """Store `coef_` as an array, as `fit` leaves it.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        if scipy.sparse.issparse(self.coef_):
+            found = self.coef_.toarray()
+            self.coef_ = found[0] if self._is_flat else found
+        return self
+
     def _loss_parameters(self, name: str) -> dict[str, float]:
         """Parameters of the estimator that belong to the loss of this name."""
         return {}
@@ -92,7 +123,7 @@ class BatchLinear(CallbackSupportMixin, BaseEstimator):
         lam = solutions[0].lam
         attributes = {
             "coef_": _stack([model.coef for model in models]),
-            "intercept_": np.array([model.intercept for model in models]),
+            "intercept_": np.array([model.intercept for model in models], models[0].coef.dtype),
             "certificate_": gather_certificates(models, labels),
             "history_": histories[0] if len(models) == 1 else histories,
             "plan_": solutions[0].plan,
@@ -131,12 +162,13 @@ class BatchLinear(CallbackSupportMixin, BaseEstimator):
             intercept[k] = w[d] * (settings.bias or 1.0)
         return {"coef_": coef, "intercept_": intercept}
 
-    def _keep_stream(self, stream: Stream, rng: np.random.Generator) -> None:
+    def _keep_stream(self, stream: Stream, rng: np.random.Generator, dtype: Any) -> None:
         """coef_ and intercept_ of a stream, and nothing that a fit has certified before."""
         for name in CERTIFIED:
             self.__dict__.pop(name, None)
         w, d = stream.w, self.n_features_in_
-        self.coef_ = w[:, :d]
-        self.intercept_ = w[:, d] * stream.bias if stream.bias else np.zeros(len(w))
+        intercept = w[:, d] * stream.bias if stream.bias else np.zeros(len(w))
+        self.coef_, self.intercept_ = w[:, :d].astype(dtype), intercept.astype(dtype)
+        self.n_iter_ = 1
         self.stream_ = stream
         self._stream_rng = rng

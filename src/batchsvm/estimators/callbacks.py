@@ -8,23 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from batchsvm.core.progress import gap_bar
 from batchsvm.core.solution import Checkpoint, LinearModel
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 try:
     from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
-    from sklearn.callback import with_callbacks as with_callbacks
+    from sklearn.callback import with_callbacks as _with_callbacks
 except ImportError:
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Nothing: this scikit-learn has no callbacks."""
 
-    def with_callbacks(method):
+    def _with_callbacks(method):
         return method
+
+
+def with_callbacks(method: F) -> F:
+    """scikit-learn's decorator of `fit`, with the type of what it decorates."""
+    return _with_callbacks(method)
 
 
 # One of these an estimator has if somebody listens; to tell nobody takes a tenth of a millisecond.

@@ -11,10 +11,16 @@ from batchsvm.core.arrays import to_host
 from batchsvm.core.one_vs_rest import Classes
 from batchsvm.estimators.callbacks import with_callbacks
 from batchsvm.estimators.labels import weigh
-from batchsvm.estimators.linear_classifier import TASK, LinearClassifier
-from batchsvm.estimators.parameters import read_settings
-from batchsvm.estimators.streams import check_streams, take_chunk
-from batchsvm.estimators.training import read_data, warm
+from batchsvm.estimators.linear_classifier import TASK, LinearClassifier, TrainingData
+from batchsvm.estimators.parameters import Settings, read_settings
+from batchsvm.estimators.sources import (
+    SourceData,
+    brings_labels,
+    placed_source,
+    read_source,
+)
+from batchsvm.estimators.streams import if_it_can_stream, take_chunk
+from batchsvm.estimators.training import read_data
 
 
 class BatchSVC(LinearClassifier):
@@ -53,11 +59,16 @@ class BatchSVC(LinearClassifier):
         Multiplies the sample weights.
     warm_start : bool
         Start from the dual point of the fit before: row i from where row i was.
-    engine : {"auto", "cpu", "gpu", "reference"}
+    engine : {"auto", "cpu", "gpu", "streamed", "reference"}
         Where to train; "auto" is where X is.  Placed data have theirs.
+    device : int, optional
+        The number of the CUDA device, where there are several.
+    precision : {"auto", "tf32", "float32", "float64"}
+        Of the products in the steps of `gram` on a device; "auto" begins with tf32, and raises it
+        where the gap does not fall any more.  Certificates are always in float64.
     n_jobs : int or None
         Threads: for classes side by side, within a fit, and for predictions from sparse data.
-        -1 means all cores.
+        -1 means all cores.  A fit on the gpu engine has no use for them.
     random_state : int, Generator, RandomState or None
     verbose : int
         1 shows a progress bar that measures the gap.
@@ -75,11 +86,13 @@ class BatchSVC(LinearClassifier):
         sigma^2, the table of batch sizes, and the reason for the one used.
     dual_coef_ : ndarray of shape (1, n) or (n_classes, n)
         alpha, the dual point that the certificate is about.
+    class_weight_ : ndarray of shape (n_classes,)
+        What the weights of the rows of each class were multiplied by.
     loss_ : loss object
     lam_, C_ : float
         What was used, either way.
     n_iter_ : int
-        Epochs, of the class that took the most.
+        Epochs, of the class that took the most; 1 after `partial_fit`.
     n_features_in_, feature_names_in_
     stream_ : Stream
         After `partial_fit` instead of all that is certified.
@@ -112,6 +125,8 @@ class BatchSVC(LinearClassifier):
         class_weight: Any = None,
         warm_start: bool = False,
         engine: str = "auto",
+        device: int | None = None,
+        precision: str = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -129,21 +144,26 @@ class BatchSVC(LinearClassifier):
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.engine = engine
+        self.device = device
+        self.precision = precision
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BatchSVC:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BatchSVC:
         """Train until the objective of every class is proven to be within tol.
 
         Parameters
         ----------
-        X : array, data frame or sparse matrix of shape (n, d), or placed data
+        X : array, data frame or sparse matrix of shape (n, d), placed data, or a source
             float32 or float64, dense or CSR, is used in place; others are converted.  Placed
-            data (`batchsvm.place`) serve many fits.
-        y : array of shape (n,)
-        sample_weight : array of shape (n,), optional
+            data (`batchsvm.place`) serve many fits.  A source is a folder, a pattern or a list of
+            files, or a re-iterable of chunks; it is streamed (docs/streamed.md).
+        y : array of shape (n,); for a source a name, or None
+            The column of the labels in tables; None where a source, or what was placed from one,
+            holds its labels itself.
+        sample_weight : array of shape (n,), optional; for a source a name
             Weight k is exactly k copies of a row, weight 0 exactly none.
 
         Returns
@@ -152,15 +172,25 @@ class BatchSVC(LinearClassifier):
         """
         settings = read_settings(self, TASK)
         before = to_host(getattr(self, "classes_", ())) if self.warm_start else ()
-        data = self._read_problem(X, y, sample_weight)
-        initial = None
-        if hasattr(self, "dual_coef_") and np.array_equal(before, data.classes.labels):
-            n = len(data.y)
-            initial = warm(self.dual_coef_, self.intercept_, n, settings.loss, data.weights)
-        lam = settings.lam_for(data.total_weight)
-        self._train(data, lam, settings, sample_weight, initial)
+        if brings_labels(X, y):
+            with placed_source(self, X, y, sample_weight, settings) as (placed, weights):
+                data = read_source(self, placed, weights)
+                self._fit(data, settings.for_placed(), sample_weight, before)
+        else:
+            self._fit(self._read_problem(X, y, sample_weight), settings, sample_weight, before)
         return self
 
+    def _fit(
+        self, data: TrainingData | SourceData, settings: Settings, sample_weight: Any, before: Any
+    ) -> None:
+        """Train, from the fit before if its classes were the same."""
+        initial = None
+        if hasattr(self, "dual_coef_") and np.array_equal(before, data.labels):
+            initial = data.start(self.dual_coef_, self.intercept_, settings.loss)
+        lam = settings.lam_for(data.total_weight)
+        self._train(data, lam, settings, sample_weight, initial)
+
+    @if_it_can_stream
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> BatchSVC:
@@ -184,12 +214,6 @@ class BatchSVC(LinearClassifier):
         self
         """
         settings = read_settings(self, TASK)
-        check_streams(settings)
-        if isinstance(self.class_weight, str):
-            raise ValueError(
-                f"class_weight must be None or a dict for partial_fit, not {self.class_weight!r}:"
-                " a stream has no class frequencies yet"
-            )
         first = not hasattr(self, "classes_")
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit, not None")
@@ -206,10 +230,11 @@ class BatchSVC(LinearClassifier):
             )
         weights = data_checks.read_weights(sample_weight, X.shape[0])
         found = Classes(labels, codes)
-        weights = weigh(self.class_weight, found, weights)
+        weights, self.class_weight_ = weigh(self.class_weight, found, weights)
         targets = np.array([found.signs(k) for k in range(found.k)])
         take_chunk(self, X, targets, weights, settings)
-        self._follow({"coef_": self.coef_, "intercept_": self.intercept_}, given)
+        names = ("coef_", "intercept_", "class_weight_")
+        self._follow({name: getattr(self, name) for name in names}, given)
         return self
 
     def _read_stream_classes(self, classes: Any, first: bool) -> np.ndarray:

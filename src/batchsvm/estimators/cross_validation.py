@@ -6,6 +6,7 @@ import copy
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from numbers import Number
 from typing import Any, NamedTuple, cast
 
@@ -19,15 +20,17 @@ from batchsvm.core.convergence_warning import warn_of_convergence
 from batchsvm.core.intercept import LinearStart
 from batchsvm.core.parallel import StopFlag, in_parallel
 from batchsvm.core.path import train_along, train_many_along
-from batchsvm.core.solution import LinearModel, Status
+from batchsvm.core.solution import LinearModel
 from batchsvm.engines import Dataset, is_placed, placed
 from batchsvm.estimators.arrays import on_host
 from batchsvm.estimators.callbacks import with_callbacks
 from batchsvm.estimators.folds import fold_targets, trains_together
 from batchsvm.estimators.linear_classifier import TASK, LinearClassifier, TrainingData
 from batchsvm.estimators.parameters import Settings, read_seed, read_settings
+from batchsvm.estimators.sources import refuse_source
 from batchsvm.estimators.training import problem_of
 
+DEFAULT_LAMS = 10
 RANGE_OF_C = (1e-3, 1e2)  # of the default grid
 
 
@@ -68,24 +71,27 @@ class BatchSVCCV(LinearClassifier):
 
     Parameters
     ----------
-    lams : int or array of positive numbers
+    lams : int, array of positive numbers or None
         The values to try; a number stands for so many with C = 1/(lam * sum c) evenly spaced in
-        their logarithms from 0.001 to 100.
+        their logarithms from 0.001 to 100.  10 if neither lams nor Cs is given.
+    Cs : int, array of positive numbers or None
+        The same as values of C over all rows, in the place of lams.  Folds are trained with the
+        same lam.
     cv : int, splitter, iterable or None
         Folds; None means 5, stratified by class.
     scoring : str, callable or None
         What to choose by, and what `score` returns; None is accuracy.  Sample weights count
         where the scorer takes them.
     loss, method, batch_size, tol, max_epochs, fit_intercept, intercept, intercept_scaling, \
-class_weight, engine, n_jobs, random_state, verbose
+class_weight, engine, device, precision, n_jobs, random_state, verbose
         As for `BatchSVC`.  Folds are trained side by side by `n_jobs` threads.
 
     Attributes
     ----------
     lam_, C_ : float
         The lam that was chosen, and the C that it is.
-    lams_ : ndarray of shape (n_lams,)
-        All of them, from the largest to the smallest.
+    lams_, Cs_ : ndarray of shape (n_lams,)
+        All of them, from the largest lam to the smallest.
     scores_ : ndarray of shape (n_folds, n_lams)
     gaps_ : ndarray of shape (n_folds, n_lams)
         The proven bound of each point, relative to its objective; of the worst class.
@@ -105,8 +111,9 @@ n_features_in_, feature_names_in_
 
     def __init__(
         self,
-        lams: Any = 10,
+        lams: Any = None,
         *,
+        Cs: Any = None,
         cv: Any = None,
         scoring: Any = None,
         loss: Any = "hinge",
@@ -119,11 +126,14 @@ n_features_in_, feature_names_in_
         intercept_scaling: float = 1.0,
         class_weight: Any = None,
         engine: str = "auto",
+        device: int | None = None,
+        precision: str = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
         self.lams = lams
+        self.Cs = Cs
         self.cv = cv
         self.scoring = scoring
         self.loss = loss
@@ -136,12 +146,16 @@ n_features_in_, feature_names_in_
         self.intercept_scaling = intercept_scaling
         self.class_weight = class_weight
         self.engine = engine
+        self.device = device
+        self.precision = precision
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> BatchSVCCV:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
+    ) -> BatchSVCCV:
         """Choose lam by cross-validation, then train on all rows.
 
         Parameters
@@ -158,18 +172,18 @@ n_features_in_, feature_names_in_
         self
         """
         settings = read_settings(self, TASK)
+        refuse_source(X, y, "cross-validation")
         scorer = _read_scorer(self.scoring)
-        if isinstance(self.lams, int | np.integer):
-            checks.whole("lams", self.lams, 1, 10_000, "a positive integer or numbers")
-        else:
-            checks.read_lams("lams", self.lams)
+        self._read_grid()
         data = self._read_problem(X, y, sample_weight)
         self.lams_ = self._grid(data.total_weight)
         splitter = check_cv(self.cv, data.y, classifier=True)
         folds = list(splitter.split(np.zeros(len(data.y)), data.y, to_host(groups)))
         self._cross_validate(data, folds, settings, scorer)
         self._train(data, self._best_lam(), settings, sample_weight)
-        found = {"lams_": self.lams_, "scores_": self.scores_, "gaps_": self.gaps_}
+        self._note_small_folds(folds)
+        self.Cs_ = 1.0 / (self.lams_ * data.total_weight)
+        found = {"lams_": self.lams_, "Cs_": self.Cs_, "scores_": self.scores_, "gaps_": self.gaps_}
         self._follow(found, data.given)
         return self
 
@@ -188,7 +202,7 @@ n_features_in_, feature_names_in_
     ) -> None:
         """Scores and gaps of all folds, trained side by side over data placed once."""
         seed, stop = read_seed(self.random_state), StopFlag()
-        with placed(data.X, settings.engine, settings.n_jobs) as whole:
+        with placed(data.X, settings.engine, settings.n_jobs, device=settings.device) as whole:
             places = [
                 _Fold(whole, data, train, test, (seed + k) % 2**64)
                 for k, (train, test) in enumerate(folds)
@@ -238,10 +252,34 @@ n_features_in_, feature_names_in_
                 setattr(judged, name, to_host(getattr(self, name)))
         return judged
 
+    def _read_grid(self) -> tuple[str, Any]:
+        """ "lams" or "Cs", and how many of them or which; checked."""
+        if self.lams is not None and self.Cs is not None:
+            raise ValueError(
+                f"lams and Cs must not both be given, but lams is {checks.shown(self.lams)} and Cs"
+                f" is {checks.shown(self.Cs)}: one is the other, C = 1/(lam * sum of the sample"
+                " weights)"
+            )
+        name, given = ("lams", self.lams) if self.Cs is None else ("Cs", self.Cs)
+        given = DEFAULT_LAMS if given is None else given
+        if isinstance(given, int | np.integer):
+            return name, checks.whole(name, given, 1, 10_000, "a positive integer or numbers")
+        return name, checks.read_lams(name, given)
+
     def _grid(self, total: float) -> np.ndarray:
-        if isinstance(self.lams, int | np.integer):
-            return 1.0 / (np.geomspace(*RANGE_OF_C, int(self.lams)) * total)
-        return np.sort(checks.read_lams("lams", self.lams))[::-1]
+        """The lams for rows of this total weight, from the largest to the smallest."""
+        name, given = self._read_grid()
+        if isinstance(given, int):
+            name, given = "Cs", np.geomspace(*RANGE_OF_C, given)
+        values = np.asarray(given, dtype=np.float64)
+        return np.sort(1.0 / (values * total) if name == "Cs" else values)[::-1]
+
+    def _note_small_folds(self, folds: list[Any]) -> None:
+        """Say in the plan that folds have fewer rows than batch_size, where that is so."""
+        least = min(len(train) for train, _ in folds)
+        if isinstance(self.batch_size, int | np.integer) and least < self.batch_size:
+            reason = f"{self.plan_.reason}; the folds have fewer rows, and batches of up to {least}"
+            self.plan_ = replace(self.plan_, reason=reason)
 
     def _folds_together(
         self, folds: list[_Fold], settings: Settings, scorer: Any
@@ -266,10 +304,13 @@ n_features_in_, feature_names_in_
             weights = None if data.weights is None else data.weights[fold.train]
             targets = data.classes.take(fold.train).targets(rows, weights)
             problem = problem_of(settings, targets, 1.0)
+            options = settings.options
+            if not checks.is_word(options.batch_size, "auto"):
+                options = replace(options, batch_size=min(int(options.batch_size), rows.n))
             paths = [
                 _unbroken(
                     train_along(
-                        rows, problem.only(k), self.lams_, settings.options, settings.intercept,
+                        rows, problem.only(k), self.lams_, options, settings.intercept,
                         LinearStart(fold.seed), stop,
                     )
                 )
@@ -308,7 +349,7 @@ n_features_in_, feature_names_in_
 def _unbroken(models: Iterator[LinearModel]) -> Iterator[LinearModel]:
     """The models of a path; one that Ctrl-C has stopped is not to be chosen by."""
     for model in models:
-        if model.solution.status is Status.INTERRUPTED:
+        if model.solution.status.ends_all:
             raise KeyboardInterrupt
         yield model
 

@@ -21,8 +21,9 @@ from batchsvm.estimators.base import BatchLinear
 from batchsvm.estimators.callbacks import Watch
 from batchsvm.estimators.labels import read_classes, refuse_one_class, weigh
 from batchsvm.estimators.parameters import Settings, read_seed, total_weight
-from batchsvm.estimators.training import decide, problem_of, read_data, rows_of, train
-from batchsvm.losses import Logistic
+from batchsvm.estimators.sources import SourceData
+from batchsvm.estimators.training import decide, problem_of, read_data, rows_of, train, warm
+from batchsvm.losses import Logistic, Loss
 
 TASK = "classification"
 
@@ -47,8 +48,19 @@ class TrainingData(NamedTuple):
     given: Any  # X as it came
 
     @property
+    def labels(self) -> np.ndarray:
+        return self.classes.labels
+
+    @property
     def total_weight(self) -> float:
         return total_weight(self.weights, len(self.y))
+
+    def targets(self, data: Dataset) -> Any:
+        return self.classes.targets(data, self.weights)
+
+    def start(self, alphas: Any, intercepts: Any, loss: Loss) -> list[LinearStart]:
+        """Where to start from after an earlier fit."""
+        return warm(alphas, intercepts, len(self.y), loss, self.weights)
 
 
 class LinearClassifier(ClassifierMixin, BatchLinear):
@@ -143,27 +155,27 @@ class LinearClassifier(ClassifierMixin, BatchLinear):
         plain = data_checks.read_weights(sample_weight, rows_of(X))
         found = read_classes(y)
         self.classes_ = labels_for(found.labels, *given)
-        weights = weigh(self.class_weight, found, plain)
+        weights, self.class_weight_ = weigh(self.class_weight, found, plain)
         refuse_one_class(found, weights)
         return TrainingData(X, y, found, plain, weights, given[0])
 
     def _train(
         self,
-        data: TrainingData,
+        data: TrainingData | SourceData,
         lam: float,
         settings: Settings,
         sample_weight: Any,
         initial: list[LinearStart] | None = None,
     ) -> None:
         """Train all classes at one lam, and keep what comes out."""
-        labels = positive_labels(data.classes.labels)
+        labels = positive_labels(data.labels)
         names = [f"class {label!r}" for label in labels] if len(labels) > 1 else ["fit"]
 
         def unfinished(k: int, w: np.ndarray) -> dict[str, Any]:
             return self._unfinished(k, len(labels), w, settings)
 
         def problem_on(placed: Dataset) -> Problem:
-            return problem_of(settings, data.classes.targets(placed, data.weights), lam)
+            return problem_of(settings, data.targets(placed), lam)
 
         watch = Watch(
             self, names, (data.X, data.y, sample_weight), unfinished, settings.options.tol,
@@ -173,4 +185,5 @@ class LinearClassifier(ClassifierMixin, BatchLinear):
             seed = read_seed(self.random_state)
             models = train(data.X, problem_on, settings, seed, initial, watch)
         found = self._keep(models, labels, settings, data.total_weight)
+        found["class_weight_"] = self.class_weight_
         watch.finish(self._follow(found, data.given))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ class Settings:
     intercept: Intercept
     options: FitOptions
     engine: str
+    device: int | None
     n_jobs: int | None
     verbose: int
 
@@ -43,6 +44,10 @@ class Settings:
                 f" {1.0 / checks.LEAST_LAM:.2g}, not {C!r} with weights of sum {total_weight!r}"
             )
         return 1.0 / product
+
+    def for_placed(self) -> Settings:
+        """For data that were placed with these settings."""
+        return replace(self, engine="auto", device=None, n_jobs=None)
 
     @property
     def bias(self) -> float | None:
@@ -62,14 +67,15 @@ def read_settings(estimator: Any, task: str) -> Settings:
     C = None if C is None else checks.number("C", C, checks.POSITIVE, 0.0)
     checks.choice("fit_intercept", estimator.fit_intercept, (True, False))
     checks.choice("intercept", estimator.intercept, INTERCEPTS[1:])
-    scaling = checks.number("intercept_scaling", estimator.intercept_scaling, checks.POSITIVE, 0.0)
+    scaling = checks.read_column("intercept_scaling", estimator.intercept_scaling)
     checks.choice("warm_start", getattr(estimator, "warm_start", False), (True, False))
     if not checks.is_word(estimator.batch_size, "auto"):
         words = "'auto' or an integer from 1 to the number of rows"
         checks.whole("batch_size", estimator.batch_size, 1, 2**62, words)
     options = read_options(
-        estimator.method, estimator.batch_size, estimator.tol, estimator.max_epochs
-    )
+        estimator.method, estimator.batch_size, estimator.tol, estimator.max_epochs,
+        precision=estimator.precision,
+    )  # fmt: skip
     checks.choice("engine", estimator.engine, ["auto", *ENGINES])
     checks.read_jobs(estimator.n_jobs)
     return Settings(
@@ -79,6 +85,7 @@ def read_settings(estimator: Any, task: str) -> Settings:
         intercept=Intercept(estimator.intercept if estimator.fit_intercept else None, scaling),
         options=options,
         engine=estimator.engine,
+        device=checks.read_device(estimator.device),
         n_jobs=estimator.n_jobs,
         verbose=checks.read_verbose(estimator.verbose),
     )

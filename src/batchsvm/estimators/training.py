@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_y, validate_data
 
 from batchsvm.core.arrays import is_device_array, namespace_of, to_host
 from batchsvm.core.checks import read_jobs
+from batchsvm.core.conditioning import warn_of_columns
 from batchsvm.core.data_checks import as_labels, refuse_broken, refuse_masked
 from batchsvm.core.intercept import LinearStart
 from batchsvm.core.many import train_many
@@ -23,6 +25,8 @@ from batchsvm.engines import Dataset, is_placed, placed
 from batchsvm.estimators.arrays import on_host, refuse_other_library
 from batchsvm.estimators.callbacks import Watch
 from batchsvm.estimators.parameters import Settings
+from batchsvm.estimators.single_precision import in_single_precision, is_single
+from batchsvm.files.sources import is_source
 from batchsvm.losses import Loss
 from batchsvm.methods import Pegasos
 from batchsvm.models.scores import scores
@@ -40,6 +44,8 @@ def read_data(estimator: Any, X: Any, y: Any, **how: Any) -> tuple[Any, np.ndarr
     which take longer than all else that an estimator adds to a fit.  Arrays of other libraries are
     seen as NumPy arrays, except an X on a GPU, which stays there.
     """
+    if "reset" in how and is_source(X):
+        raise ValueError("X must be an array or a sparse matrix for partial_fit, not a source")
     X, y = on_host(X), to_host(y)
     if is_placed(X) or is_device_array(X):
         return X, _read_placed(estimator, X, y, how)
@@ -149,7 +155,12 @@ def decide(estimator: Any, X: Any, method: str) -> Any:
             raise ValueError(
                 f"X must have {estimator.n_features_in_} columns, as in fit, not {X.d}"
             )
-        return scores(X, estimator.coef_, estimator.intercept_)
+        return scores(X, dense_coef(estimator), estimator.intercept_)
+    if is_source(X):
+        raise ValueError(
+            f"X must be rows in memory or placed data for {method}, not a source, whose rows"
+            " batchsvm.predict_parts predicts"
+        )
     refuse_other_library(estimator, X, method)
     if is_device_array(X):
         return _decide_on_device(estimator, X)
@@ -159,13 +170,24 @@ def decide(estimator: Any, X: Any, method: str) -> Any:
         estimator, X, reset=False, accept_sparse="csr", accept_large_sparse=True, dtype=FLOATS
     )
     coef = to_host(estimator.coef_).astype(X.dtype, copy=False)
-    return scores(X, coef, estimator.intercept_, read_jobs(estimator.n_jobs))
+    jobs = read_jobs(estimator.n_jobs)
+    if scipy.sparse.issparse(coef):  # `sparsify` was called
+        found = safe_sparse_dot(X, coef.T, dense_output=True) + to_host(estimator.intercept_)
+    else:
+        found = scores(X, coef, estimator.intercept_, jobs)
+    return found.astype(X.dtype, copy=False)
+
+
+def dense_coef(estimator: Any) -> Any:
+    """coef_, as an array also after `sparsify`."""
+    coef = estimator.coef_
+    return coef.toarray() if scipy.sparse.issparse(coef) else coef
 
 
 def _decide_on_device(estimator: Any, X: Any) -> Any:
     _refuse_shape(X)
     validate_data(estimator, X, reset=False, skip_check_array=True)
-    found = scores(X, estimator.coef_, estimator.intercept_)
+    found = scores(X, dense_coef(estimator), estimator.intercept_)
     # What is not finite in X is not finite here: this is a smaller array than X.
     xp = namespace_of(found)
     if not bool(xp.all(xp.isfinite(found))):
@@ -182,10 +204,15 @@ def train(
     watch: Watch,
 ) -> list[LinearModel]:
     """Train the problems that `problem_on` makes of the placed data."""
-    with placed(X, settings.engine, settings.n_jobs, once=watch.count == 1) as data:
+    where = settings.engine, settings.n_jobs
+    with placed(X, *where, once=watch.count == 1, device=settings.device) as data:
         problem = problem_on(data)
         options = replace(settings.options, callback=watch.callback())
-        return train_many(data, problem, options, settings.intercept, seed, initial, watch.close)
+        warn_of_columns(data, problem, options)
+        models = train_many(data, problem, options, settings.intercept, seed, initial, watch.close)
+        if not is_single(X):
+            return models
+        return in_single_precision(data, problem, models, settings.intercept, options.tol)
 
 
 def problem_of(settings: Settings, targets: Any, lam: float) -> Problem:
@@ -207,11 +234,14 @@ def warm(
     kept = min(n, alphas.shape[1])
     start[:, :kept] = alphas[:, :kept]
     box = np.ones(n) if weights is None else weights
-    lower, upper = (np.zeros(n) if edge == 0 else edge * box for edge in (loss.lower, loss.upper))
-    if np.isinf(loss.upper):
-        upper = np.where(box > 0, np.inf, 0.0)
+    lower, upper = (_edge(edge, box) for edge in (loss.lower, loss.upper))
     np.clip(start, lower, upper, out=start)
     return [
         LinearStart(alpha=alpha, intercept=float(b))
         for alpha, b in zip(start, intercepts, strict=True)
     ]
+
+
+def _edge(edge: float, weights: np.ndarray) -> np.ndarray:
+    """A bound of the dual's box for each row: that of the loss times the weight."""
+    return np.where(weights > 0, edge, 0.0) if np.isinf(edge) else edge * weights

@@ -30,6 +30,7 @@ HISTORY_FIELDS = (
 )  # fmt: skip
 
 
+ESTIMATES = "estimates"
 UNPROVEN = (
     "a bound that includes every rounding error: the file is older than that, its rounding error is"
     " an estimate, and its tol was relative to P(0); certify the model anew to have one"
@@ -44,7 +45,9 @@ NUMERIC_CLASSES = (
 
 def _is_known(name: str) -> bool:
     """Whether an array of this name belongs into a model file."""
-    return bool(re.fullmatch(r"coef|intercept|alpha|history\.(0|[1-9][0-9]{0,8})", name))
+    return bool(
+        re.fullmatch(r"coef|intercept|alpha|(history|estimates)\.(0|[1-9][0-9]{0,8})", name)
+    )
 
 
 def write_model(model: Any, path: str | os.PathLike[str]) -> None:
@@ -53,6 +56,8 @@ def write_model(model: Any, path: str | os.PathLike[str]) -> None:
         arrays["alpha"] = _floats(model.alpha)
     for k, history in enumerate(model.history):
         arrays[f"history.{k}"] = np.array([history[name] for name in HISTORY_FIELDS])
+        if len(history[ESTIMATES]):
+            arrays[f"estimates.{k}"] = _floats(history[ESTIMATES])
     header = {
         "kind": KIND,
         "library_version": model.library_version,
@@ -70,6 +75,12 @@ def write_model(model: Any, path: str | os.PathLike[str]) -> None:
         "trained_on": model.trained_on._asdict(),
         "zero_based": model.zero_based,
         "feature_names": None if model.feature_names is None else list(model.feature_names),
+        "label": model.label,
+        "weights": model.weights,
+        "class_weights": None
+        if model.class_weights is None
+        else [float(weight) for weight in model.class_weights],
+        "free_intercept": bool(model.free_intercept),
         "history_fields": list(HISTORY_FIELDS),
         "lacks": list(model.lacks),
     }
@@ -141,6 +152,10 @@ def _decode(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, 
         "plan": None if header["plan"] is None else _decode_plan(header["plan"]),
         "zero_based": _decode_base(header.get("zero_based")),  # not in version 1
         "feature_names": _decode_names(header.get("feature_names"), d),
+        "label": _decode_column(header.get("label")),
+        "weights": _decode_column(header.get("weights")),
+        "class_weights": _decode_class_weights(header.get("class_weights"), classes),
+        "free_intercept": _decode_flag(header.get("free_intercept", False)),
         "library_version": _word(header["library_version"]),
         "lacks": _decode_lacks(header),
     }
@@ -276,6 +291,27 @@ def _decode_names(entry: Any, d: int) -> tuple[str, ...] | None:
     return names
 
 
+def _decode_column(entry: Any) -> str | None:
+    return None if entry is None else _word(entry)
+
+
+def _decode_flag(entry: Any) -> bool:
+    if not isinstance(entry, bool):
+        raise TypeError(f"true or false was expected, not {entry!r}")
+    return entry
+
+
+def _decode_class_weights(entry: Any, classes: np.ndarray | None) -> np.ndarray | None:
+    if entry is None:
+        return None
+    weights = np.array([from_json(value) for value in _list(entry)], dtype=np.float64)
+    if classes is None or weights.shape != classes.shape:
+        raise ValueError(f"there are {weights.size} class weights for these classes")
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise ValueError("class weights are not finite numbers from 0 on")
+    return weights
+
+
 def _encode_plan(plan: Plan) -> dict[str, Any]:
     sigma2 = plan.sigma2
     return {
@@ -321,7 +357,18 @@ def _decode_history(
         if table.ndim != 2 or table.shape[0] != len(names) or table.dtype != np.float64:
             raise ValueError(f"the history has shape {table.shape} for {len(names)} fields")
         history = dict(zip(names, table, strict=True))
-        found.append({name: history[name] for name in HISTORY_FIELDS})
+        own = {name: history[name] for name in HISTORY_FIELDS}
+        own[ESTIMATES] = _decode_estimates(arrays.get(f"estimates.{len(found)}"))
+        found.append(own)
     if len(found) != listed:
         raise ValueError(f"there is no array 'history.{len(found)}'")
     return tuple(found)
+
+
+def _decode_estimates(table: np.ndarray | None) -> np.ndarray:
+    """The gaps that epochs have shown; files of older versions have none."""
+    if table is None:
+        return np.zeros((0, 2))
+    if table.ndim != 2 or table.shape[1] != 2 or table.dtype != np.float64:
+        raise ValueError(f"the estimates have shape {table.shape}")
+    return table

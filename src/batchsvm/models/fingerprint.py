@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from batchsvm.core.arrays import to_host
+from batchsvm.core.label_digest import LabelDigest
+from batchsvm.engines import is_placed
 
 
 class Fingerprint(NamedTuple):
@@ -32,19 +33,20 @@ class Fingerprint(NamedTuple):
 def fingerprint(X: Any, y: Any = None) -> Fingerprint:
     """The fingerprint of data; labels that compare equal have the same digest in any type.
 
+    Without y, the labels are those that placed data bring themselves, if they do.
+
     >>> a, b = fingerprint(np.eye(2), [1, -1]), fingerprint(np.eye(2), np.array([1.0, -1.0]))
     >>> a == b, fingerprint(np.eye(2), ["1", "-1"]) == a
     (True, False)
     """
+    if is_placed(X):
+        own = None if X.labels is None else X.labels.digest or None  # which may not be known
+        return Fingerprint(X.n, X.d, own if y is None else labels_digest(y))
     n, d = X.shape
     return Fingerprint(int(n), int(d), None if y is None else labels_digest(y))
 
 
 def labels_digest(y: Any) -> str:
-    labels = np.asarray(to_host(y))
-    if labels.dtype.kind in "fiub":
-        raw = (labels.astype("<f8") + 0.0).tobytes()  # + 0.0: minus zero is zero
-    else:
-        words = [str(label).encode() for label in labels.ravel().tolist()]
-        raw = b"words" + b"".join(len(word).to_bytes(8, "little") + word for word in words)
-    return hashlib.sha256(raw).hexdigest()
+    digest = LabelDigest()
+    digest.update(np.asarray(to_host(y)))
+    return digest.hexdigest()

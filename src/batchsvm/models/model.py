@@ -24,7 +24,7 @@ from batchsvm.core.planning import Plan
 from batchsvm.core.solution import History, Solution, Solutions, Status
 from batchsvm.losses import LOSSES, Loss
 from batchsvm.methods import METHODS
-from batchsvm.models.codec import HISTORY_FIELDS, read_fields, write_model
+from batchsvm.models.codec import ESTIMATES, HISTORY_FIELDS, read_fields, write_model
 from batchsvm.models.fingerprint import Fingerprint, fingerprint, labels_digest
 from batchsvm.models.scores import scores
 
@@ -68,6 +68,12 @@ class Model:
         Whether the indices of the LIBSVM text it was trained on count from 0; None if unknown.
     feature_names : tuple of str or None
         The names of the columns, if they have any.
+    label, weights : str or None
+        The names of the columns of labels and of weights in the table it was trained on.
+    class_weights : ndarray or None
+        What the weights of the rows of each class were multiplied by; None if nothing.
+    free_intercept : bool
+        Whether the intercept is not penalised.
     trained_on : Fingerprint
     library_version : str
     lacks : tuple of str
@@ -92,6 +98,10 @@ class Model:
     plan: Plan | None = field(default=None, repr=False)
     zero_based: bool | None = None
     feature_names: tuple[str, ...] | None = field(default=None, repr=False)
+    label: str | None = field(default=None, repr=False)
+    weights: str | None = field(default=None, repr=False)
+    class_weights: np.ndarray | None = field(default=None, repr=False)
+    free_intercept: bool = False
     library_version: str = field(default_factory=library_version)
     lacks: tuple[str, ...] = field(default=(), repr=False)
 
@@ -154,7 +164,8 @@ def model_of_solution(solution: Solution, y: Any = None) -> Model:
 def model_of_solutions(
     solutions: Solutions, X: Any, y: Any, intercept_scaling: float = 0.0
 ) -> Model:
-    """The model of many problems over the rows X, which have no intercept or a penalised one."""
+    """The model of many problems over the rows X; `intercept_scaling` is that of a penalised
+    intercept, and 0 otherwise."""
     classes = solutions.classes if solutions.classes is not None else solutions[0].classes
     return Model(
         coef=solutions.coef,
@@ -162,6 +173,7 @@ def model_of_solutions(
         classes=classes,
         trained_on=fingerprint(X, y),
         intercept_scaling=float(intercept_scaling),
+        free_intercept=solutions[0].free_intercept,
         **_proof_of_solutions(solutions),
     )
 
@@ -220,7 +232,8 @@ def model_of_estimator(estimator: Any, y: Any = None) -> Model:
     rest are taken over where the estimator has them.
     """
     y = to_host(y)
-    coef = np.atleast_2d(np.asarray(to_host(estimator.coef_), dtype=np.float64))
+    found = estimator.coef_.toarray() if issparse(estimator.coef_) else to_host(estimator.coef_)
+    coef = np.atleast_2d(np.asarray(found, dtype=np.float64))
     intercept = np.asarray(to_host(getattr(estimator, "intercept_", 0.0)), dtype=np.float64)
     certificates = getattr(estimator, "certificates_", getattr(estimator, "certificate_", ()))
     certificates = (certificates,) if isinstance(certificates, Certificate) else certificates
@@ -255,19 +268,18 @@ def _names_of(estimator: Any) -> tuple[str, ...] | None:
 
 
 def _proof_of(estimator: Any) -> dict[str, Any]:
-    """What one of our estimators knows beside its certificates: how to compute them again.
-
-    A free intercept has a dual of its own, which its certificate answers for, not the file.
-    """
+    """What one of our estimators knows beside its certificates: how to compute them again."""
     histories = estimator.history_
     histories = histories if isinstance(histories, tuple) else (histories,)
     known: dict[str, Any] = {"history": tuple(history_of(history) for history in histories)}
-    penalised = estimator.intercept == "penalised"
-    if penalised or not estimator.fit_intercept:
-        known["alpha"] = np.atleast_2d(to_host(estimator.dual_coef_)).copy()
-        known["intercept_scaling"] = (
-            float(estimator.intercept_scaling) if estimator.fit_intercept else 0.0
-        )
+    free = estimator.fit_intercept and estimator.intercept == "free"
+    known["alpha"] = np.atleast_2d(to_host(estimator.dual_coef_)).copy()
+    known["free_intercept"] = free
+    if estimator.fit_intercept and not free:
+        known["intercept_scaling"] = float(estimator.intercept_scaling)
+    factors = to_host(getattr(estimator, "class_weight_", None))
+    if factors is not None and (factors != 1).any():
+        known["class_weights"] = factors.copy()
     return known
 
 
@@ -284,7 +296,8 @@ def parameters_of(method: Any) -> dict[str, Any]:
 
 
 def history_of(history: Any) -> dict[str, np.ndarray]:
-    return {name: np.asarray(getattr(history, name), dtype=float) for name in HISTORY_FIELDS}
+    names = (*HISTORY_FIELDS, ESTIMATES)
+    return {name: np.asarray(getattr(history, name), dtype=float) for name in names}
 
 
 def save(model: Any, path: str | os.PathLike[str], y: Any = None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from batchsvm.api import place
+from batchsvm.api.place import place
 from batchsvm.core.arrays import (
     cast,
     dtype_name,
