@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from batchsvm.core.spectral import beta_b
     from batchsvm.estimators import BatchSVC, BatchSVCCV, BatchSVR
     from batchsvm.files import datasets
-    from batchsvm.models import Model, ModelFileError, load, save
+    from batchsvm.models import Model, ModelFileError, load, predict_parts, save
 
 __version__ = "0.1.0"
 
@@ -33,7 +33,7 @@ _MODULES = {
     "core.solution": ("Checkpoint", "History", "Solution", "Solutions", "Status"),
     "core.spectral": ("beta_b",),
     "estimators": ("BatchSVC", "BatchSVCCV", "BatchSVR"),
-    "models": ("Model", "ModelFileError", "load", "save"),
+    "models": ("Model", "ModelFileError", "load", "predict_parts", "save"),
 }
 _WHERE = {name: module for module, names in _MODULES.items() for name in names}
 _SUBMODULES = (
@@ -67,6 +67,7 @@ __all__ = [
     "path",
     "place",
     "plan",
+    "predict_parts",
     "proven",
     "save",
     "sigma2",

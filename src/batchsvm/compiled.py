@@ -15,7 +15,9 @@ import io
 import os
 import re
 import shutil
+import signal
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -32,7 +34,7 @@ from numba.misc.appdirs import user_cache_dir
 PACKAGE = Path(__file__).parent
 # Where the text that kernels are compiled from stands.
 COMPILED_SOURCES = (
-    "compiled.py", "losses.py", "core/vectors.py", "methods/*.py", "engines/*.py",
+    "compiled.py", "losses/*.py", "core/vectors.py", "methods/*.py", "engines/*.py",
     "engines/cpu/*.py", "files/decimals.py", "files/libsvm.py",
 )  # fmt: skip
 KEPT_FOLDERS = 4  # caches of other versions that are kept, the last used ones
@@ -207,6 +209,11 @@ def callable_in_kernels(function: Callable[..., Any]) -> None:
     register_jitable(function)
 
 
+def _compiles_ours(event: Any) -> bool:
+    module = event.data["dispatcher"].py_func.__module__ or ""
+    return bool(module.startswith("batchsvm."))
+
+
 class _CompileNotice(event.Listener):
     """Says before the wait that kernels are being compiled: one line for those of one fit."""
 
@@ -215,9 +222,8 @@ class _CompileNotice(event.Listener):
 
     def on_start(self, event: Any) -> None:
         self.depth += 1
-        module = event.data["dispatcher"].py_func.__module__ or ""
         due = self.depth == 1 and time.monotonic() > self.quiet_until
-        if due and module.startswith("batchsvm."):
+        if due and _compiles_ours(event):
             cached = not isinstance(event.data["dispatcher"]._cache, NullCache)
             kept = f"kept in {cache_folder()}" if cached else "for this process alone"
             print(
@@ -232,4 +238,36 @@ class _CompileNotice(event.Listener):
         self.quiet_until = time.monotonic() + 2.0
 
 
+class _CtrlCAfterCompiling(event.Listener):
+    """Keeps Ctrl-C back until a kernel is compiled: LLVM's callbacks swallow an exception that is
+    raised in them, and with it the wish to stop."""
+
+    depth = 0
+    before: Any = None  # the handler in whose place this one is
+    pressed: tuple[Any, ...] | None = None
+
+    def on_start(self, event: Any) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return  # signals come to the main thread
+        self.depth += 1
+        handler = signal.getsignal(signal.SIGINT)
+        if self.depth == 1 and callable(handler) and _compiles_ours(event):
+            self.before, self.pressed = handler, None
+            signal.signal(signal.SIGINT, self._press)
+
+    def _press(self, *signal_and_frame: Any) -> None:
+        self.pressed = signal_and_frame
+
+    def on_end(self, event: Any) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self.depth -= 1
+        if self.depth == 0 and self.before is not None:
+            before, self.before = self.before, None
+            signal.signal(signal.SIGINT, before)
+            if self.pressed is not None:
+                before(*self.pressed)
+
+
 event.register("numba:compile", _CompileNotice())
+event.register("numba:compile", _CtrlCAfterCompiling())

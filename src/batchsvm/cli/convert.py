@@ -20,7 +20,7 @@ Example:
   batchsvm convert breast-cancer.train.svm cancer.npz
   batchsvm convert cancer.npz cancer.svm.gz""",
 )
-@click.argument("data", type=opt.DATA)
+@click.argument("data", type=opt.READ)
 @click.argument("out", type=opt.DATA)
 @click.option(
     "--out-label",
@@ -52,5 +52,5 @@ def convert(data: str, out: str, out_label: str, as_json: bool, **reading: Any) 
     if as_json:
         print_json({"data": facts(found) | {"file": data}, "out": out})
         return
-    click.echo(describe(data, found, "any"))
+    click.echo(describe(data, facts(found), "any"))
     click.echo(f"written: {out}")

@@ -12,7 +12,9 @@ from typing import Any
 
 import click
 
-from batchsvm.cli.wording import in_options
+from batchsvm.cli.hints import command_hint, option_hint
+from batchsvm.cli.standard_input import as_typed
+from batchsvm.cli.wording import in_options, in_phrases
 
 # Command, module and function; a module is imported when its command is called.
 COMMANDS = {
@@ -63,6 +65,14 @@ class Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            raise click.UsageError(
+                f"there is no command {name!r}{command_hint(name, COMMANDS)}", ctx
+            )
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
@@ -125,7 +135,7 @@ def _run(arguments: list[str] | None) -> Any:
         if not _takes_text(sys.stdout):
             _silence(sys.stdout)
     except (ValueError, TypeError, ModuleNotFoundError, ArithmeticError) as error:
-        status = _fail(str(error) if hasattr(error, "path") else in_options(str(error)))
+        status = _fail((in_phrases if hasattr(error, "path") else in_options)(str(error)))
     except RuntimeError as error:
         if not _is_about_a_device(error):
             raise
@@ -158,6 +168,8 @@ def _silence(stream: Any) -> None:
 
 def _usage(error: click.ClickException) -> str:
     message = error.format_message().rstrip(".")
+    if isinstance(error, click.NoSuchOption):
+        message = f"there is no option {error.option_name}{option_hint(error)}"
     context = getattr(error, "ctx", None)
     return f"{message} (see {context.command_path} --help)" if context is not None else message
 
@@ -176,7 +188,7 @@ def _one_line(text: Any) -> str:
 def _say(text: str) -> None:
     if sys.stderr is None:  # `2>&-` has closed it
         return
-    print(f"batchsvm: {_one_line(text)}", file=sys.stderr, flush=True)
+    print(f"batchsvm: {_one_line(as_typed(text))}", file=sys.stderr, flush=True)
 
 
 def _fail(text: str) -> int:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
 import numpy as np
 
 from batchsvm.cli import options as opt
-from batchsvm.cli.output import certificate_facts, label_text, print_json
+from batchsvm.cli.output import (
+    certificate_facts,
+    class_lines,
+    label_text,
+    method_name,
+    print_json,
+    status_words,
+)
 
 
 @click.command(
@@ -38,25 +46,25 @@ def info(model: str, as_json: bool) -> None:
         "trained on": f"{made.trained_on.n:,} rows x {made.trained_on.d:,} columns"
         + (f", labels {made.trained_on.labels[:12]}..." if made.trained_on.labels else ""),
         "columns": _columns(made),
-        "classes": "none: a regressor" if made.classes is None else ", ".join(found["classes"][:8])
-        + (", ..." if len(found["classes"]) > 8 else ""),
-        "coefficients": f"{found['nonzeros']:,} of {made.coef.size:,} are not zero",
-        "intercept": ", ".join(f"{value:.6g}" for value in made.intercept[:8].tolist())
-        if made.intercept.any() else "none",
+        "classes": "none: a regressor" if made.classes is None else _some(found["classes"]),
+        "nonzeros": f"{found['nonzeros']:,} of {made.coef.size:,} coefficients",
+        "intercept": _intercept(made),
     }  # fmt: skip
-    width = max(len(name) for name in lines)
+    if made.label is not None or made.weights is not None:
+        named = {"label": made.label, "weights": made.weights}
+        lines["table"] = ", ".join(f"--{key} {name}" for key, name in named.items() if name)
+    if made.class_weights is not None:
+        pairs = zip(found["classes"], made.class_weights.tolist(), strict=True)
+        lines["class weights"] = _some([f"{name}={weight:.4g}" for name, weight in pairs])
+    if made.statuses:
+        tol = "" if made.plan is None else f" (tol {made.plan.tol:g})"
+        lines["status"] = ", ".join(sorted(set(found["statuses"]))) + tol
+    width = max(len(name) for name in [*lines, "certificate"])
     for name, text in lines.items():
         click.echo(f"  {name:<{width}}  {text}")
-    for k, certificate in enumerate(made.certificates):
-        several = len(made.certificates) > 1
-        name = f"certificate, class {found['classes'][k]}" if several else "certificate"
-        click.echo(f"  {name:<{width}}  {certificate}")
-    if made.statuses:
-        ended = ", ".join(sorted({name.lower().replace("_", " ") for name in made.statuses}))
-        tol = "" if made.plan is None else f" (tol {made.plan.tol:g})"
-        click.echo(f"  {'ended':<{width}}  {ended}{tol}")
-    if not made.certificates:
-        click.echo(f"  {'certificate':<{width}}  none")
+    proven = class_lines(made.certificates, made.classes) if made.certificates else ["none"]
+    for k, line in enumerate(proven):
+        click.echo(f"  {'certificate' if k == 0 else '':<{width}}  {line}")
     for words in made.lacks:
         click.echo(f"  {'lacks':<{width}}  {words}")
 
@@ -67,7 +75,7 @@ def model_facts(made: Any) -> dict[str, Any]:
         "loss": made.loss_name,
         "loss_parameters": made.loss._asdict() if made.loss is not None else {},
         "lam": made.lam,
-        "method": made.method,
+        "method": method_name(made.method, made.batch_size),
         "batch_size": made.batch_size,
         "trained_on": made.trained_on._asdict(),
         "zero_based": made.zero_based,
@@ -76,7 +84,11 @@ def model_facts(made: Any) -> dict[str, Any]:
         "nonzeros": int(np.count_nonzero(made.coef)),
         "intercept": made.intercept,
         "intercept_scaling": made.intercept_scaling,
-        "statuses": list(made.statuses),
+        "free_intercept": made.free_intercept,
+        "label": made.label,
+        "weights": made.weights,
+        "class_weights": made.class_weights,
+        "statuses": [status_words(name) for name in made.statuses],
         "certificates": [certificate_facts(c) for c in made.certificates],
         "lacks": list(made.lacks),
     }
@@ -85,14 +97,25 @@ def model_facts(made: Any) -> dict[str, Any]:
 def _method(made: Any) -> str:
     if not made.method:
         return "-"
-    serial = made.batch_size == 1 and made.method != "pegasos"
-    return "serial SDCA" if serial else f"{made.method}, batch size {made.batch_size}"
+    name = method_name(made.method, made.batch_size)
+    return name if name != made.method else f"{name}, batch size {made.batch_size}"
+
+
+def _intercept(made: Any) -> str:
+    if not (made.free_intercept or made.intercept_scaling or made.intercept.any()):
+        return "none"
+    how = " (free)" if made.free_intercept else ""
+    return _some([f"{value:.6g}" for value in made.intercept.tolist()]) + how
+
+
+def _some(words: Sequence[str]) -> str:
+    return ", ".join(words[:8]) + (", ..." if len(words) > 8 else "")
 
 
 def _columns(made: Any) -> str:
     names = made.feature_names
     if names is not None:
-        return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+        return _some(names)
     if made.zero_based is not None:
         return f"by index, from {int(not made.zero_based)}"
     return "by position"

@@ -9,10 +9,11 @@ import click
 from click.shell_completion import CompletionItem
 
 from batchsvm import losses, methods
+from batchsvm.cli.standard_input import DataPath
 
 LOSSES = tuple(losses.LOSSES)
 METHODS = ("auto", *methods.METHODS)
-ENGINES = ("auto", "cpu", "gpu", "reference")
+ENGINES = ("auto", "cpu", "gpu", "reference", "streamed", "ray")
 PRECISIONS = ("auto", "tf32", "float32", "float64")
 
 
@@ -80,8 +81,52 @@ def build_method(given: tuple[str, dict[str, Any]]) -> Any:
     return build("method", given, methods.METHODS)
 
 
+class InterceptScale(click.ParamType):
+    """The scale of a penalised intercept, 0 for none, or "free"."""
+
+    name = "scale"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return "SCALE|free"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float | str:
+        if value == "free" or isinstance(value, float):
+            return value
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a number nor 'free'", param, ctx)
+
+
+class ClassWeight(click.ParamType):
+    """ "balanced", or weights of labels."""
+
+    name = "weights"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return "balanced|LABEL=WEIGHT,..."
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str | dict[str, float]:
+        if value == "balanced" or isinstance(value, dict):
+            return value
+        found = {}
+        for item in str(value).split(","):
+            label, equals, weight = item.rpartition("=")
+            try:
+                found[label] = float(weight)
+            except ValueError:
+                equals = ""
+            if not equals or not label:
+                self.fail(
+                    f"{value!r} must be 'balanced', or look like LABEL=WEIGHT,LABEL=WEIGHT",
+                    param, ctx,
+                )  # fmt: skip
+        return found
+
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 DATA = click.Path(path_type=str)
+READ = DataPath(path_type=str)  # `-` is standard input
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 loss = click.option(
     "--loss", type=Named("loss", LOSSES), default="hinge", show_default=True,
@@ -106,11 +151,60 @@ def where(command: Callable[..., Any]) -> Callable[..., Any]:
     decorators: list[Decorator] = [
         click.option(
             "--engine", type=click.Choice(ENGINES), default="auto", show_default=True,
-            help="cpu, gpu (a CUDA device), or reference (plain NumPy, slow); auto is gpu if"
-            " --device is given, and cpu otherwise.",
+            help="cpu, gpu (a CUDA device), streamed (rows on the disk), ray (a cluster), or"
+            " reference (plain NumPy, slow); auto is gpu if --device is given, streamed for a"
+            " folder or a pattern, and cpu otherwise.",
         ),
         click.option("--device", type=int, metavar="N", help="The number of the CUDA device."),
     ]  # fmt: skip
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
+
+
+class Names(click.ParamType):
+    """Names of columns, with commas between them."""
+
+    name = "names"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return "NAME,NAME,..."
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        names = tuple(name.strip() for name in str(value).split(","))
+        if "" in names:
+            self.fail(f"{value!r} must be names of columns with commas between them", param, ctx)
+        if twice := [name for name in names if names.count(name) > 1]:
+            self.fail(f"{value!r} must not hold {twice[0]!r} twice", param, ctx)
+        return names
+
+
+columns = click.option(
+    "--columns", type=Names(),
+    help="Columns of a CSV or Parquet file that are features; the others are left out."
+    "  [default: all]",
+)  # fmt: skip
+weights = click.option(
+    "--weights", metavar="NAME",
+    help="Column of the weights of the rows in a CSV or Parquet file; for other formats a file of"
+    " weights, one per line.",
+)  # fmt: skip
+max_memory = click.option(
+    "--max-memory", metavar="BYTES",
+    help="Stream DATA: what grows with it stays within this, such as 600MB or 2GB."
+    "  [default: a quarter of the memory of this machine, for a folder or a pattern]",
+)  # fmt: skip
+cache = click.option(
+    "--cache", type=click.Path(path_type=str, file_okay=False), metavar="FOLDER",
+    help="Stream DATA, and keep what the first pass has packed in this folder for the next time.",
+)  # fmt: skip
+
+
+def source(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What DATA is taken of, and how it is streamed; these options are among those of `reading`."""
+    decorators: list[Decorator] = [columns, weights, max_memory, cache]
     for decorator in reversed(decorators):
         command = decorator(command)
     return command

@@ -6,13 +6,16 @@ import contextlib
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from batchsvm.cli.standard_input import as_typed
+
 Step = Callable[[float], None]
+MOST_CLASSES = 4  # that get a line each
 
 
 def plain(value: Any) -> Any:
@@ -31,7 +34,8 @@ def plain(value: Any) -> Any:
 
 
 def print_json(document: dict[str, Any]) -> None:
-    click.echo(json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False)
+    click.echo(as_typed(text))
 
 
 def label_text(label: Any) -> str:
@@ -40,6 +44,39 @@ def label_text(label: Any) -> str:
     if isinstance(label, float) and label.is_integer() and abs(label) < 1e16:
         return str(int(label))
     return str(label)
+
+
+def class_lines(
+    certificates: Sequence[Any], classes: Any, tails: Sequence[str] | None = None
+) -> list[str]:
+    """A line for each class, or for many classes a summary: how many there are, and the worst."""
+    tails = [""] * len(certificates) if tails is None else tails
+    if len(certificates) == 1 or classes is None:
+        return [f"{tail}{c}" for c, tail in zip(certificates, tails, strict=True)]
+    names = [f"class {label_text(label)} against the rest" for label in classes]
+    if len(certificates) <= MOST_CLASSES:
+        return [f"{name}: {tail}{c}"
+                for name, tail, c in zip(names, tails, certificates, strict=True)]  # fmt: skip
+    worst = max(range(len(certificates)), key=lambda k: certificates[k].relative_gap)
+    return [
+        f"{len(certificates):,} classes, each against the rest; the worst is"
+        f" {names[worst].removesuffix(' against the rest')}: {tails[worst]}{certificates[worst]}"
+    ]
+
+
+def method_name(method: str, batch_size: int | None) -> str:
+    """The method as people call it: batches of one row are serial SDCA."""
+    return "serial SDCA" if batch_size == 1 and method != "pegasos" else method
+
+
+def status_words(name: str) -> str:
+    """The name of a `Status` as text and JSON have it, such as "max epochs"."""
+    return name.lower().replace("_", " ")
+
+
+def note(text: str) -> None:
+    """A remark on stderr that is neither an error nor a warning."""
+    click.echo(f"batchsvm: {as_typed(text)}", err=True)
 
 
 def table(head: list[str], rows: list[list[str]], left: int = 1) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from batchsvm.cli import options as opt
-from batchsvm.cli.loading import describe, load
+from batchsvm.cli.loading import describe
 from batchsvm.cli.output import print_json, progress
-from batchsvm.cli.overwriting import refuse_overwriting, with_labels
+from batchsvm.cli.rows import is_streamed, refuse_outputs, rows_of
 
 
 @click.command(
@@ -19,38 +19,46 @@ Example:
   batchsvm data get text-like --folder .
   batchsvm plan text-like.train.svm --lam 1e-3 --plot speedup.png""",
 )
-@click.argument("data", type=opt.DATA)
+@click.argument("data", type=opt.READ)
 @opt.lam
 @opt.tol
 @opt.loss
 @opt.where
 @click.option("--plot", type=opt.DATA, help="Save a plot (.png, .svg or .pdf).")
+@opt.source
 @opt.reading
 @opt.as_json
 def plan(data: str, lam: float, tol: float, loss: Any, engine: str, device: int | None,
          plot: str | None, as_json: bool, **reading: Any) -> None:  # fmt: skip
     """Measure sigma^2 of DATA, and show which batch sizes bring what.
 
-    DATA is LIBSVM text (plain, .gz, .bz2, .xz), .npz, .npy, .csv or .parquet.
+    DATA is LIBSVM text (plain, .gz, .bz2, .xz), .npz, .npy, .csv or .parquet, a folder of such
+    files, or a pattern in quotes.
     """
-    import batchsvm
+    import numpy as np
 
-    refuse_overwriting(
-        {"--plot": plot}, with_labels("DATA", data) | {"--labels": reading["labels"]}
-    )
+    import batchsvm
+    from batchsvm.core import checks
+
+    refuse_outputs({"--plot": plot}, data, reading, engine)
     chosen = opt.build_loss(loss)
     regression = chosen.task == "regression"
-    found = load(data, reading, labels_needed=regression)
-    with progress("measuring sigma^2"):
-        made = batchsvm.plan(
-            found.X, found.y if regression else None, lam, tol, chosen, engine=engine, device=device
-        )
+    if is_streamed(data, reading, engine):  # the first pass may take long
+        checks.read_lam("lam", lam)
+        checks.read_tol(tol)
+    where = {"engine": engine, "device": device, "n_jobs": None}
+    with rows_of(data, reading, where, labels_needed=regression) as found:
+        # Labels make no difference to a classification, and there may be more than two of them.
+        y = found.y if regression else np.ones(found.n, np.int8)
+        with progress("measuring sigma^2"):
+            made = batchsvm.plan(found.X, y, lam, tol, chosen, **found.where)
+        shape = found.facts()
     if plot:
         save_plot(made, plot)
     if as_json:
         print_json(plan_facts(made) | {"data": data, "plot": plot})
         return
-    click.echo(describe(data, found, chosen.task))
+    click.echo(describe(data, shape, chosen.task))
     click.echo(str(made).split("\n", 1)[1])
     if plot:
         click.echo(f"plot: {plot}")

@@ -10,56 +10,27 @@ and `axes_`.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from batchsvm.api import plan as make_plan
+from batchsvm.core.certificate import Certificate
 from batchsvm.core.planning import Plan
 from batchsvm.core.spectral import beta_b
+from batchsvm.displays.panels import (
+    DUAL,
+    GAP,
+    MARK,
+    PRIMAL,
+    SHADE,
+    apart,
+    legend,
+    put_title,
+    two_panels,
+)
 
-PRIMAL, DUAL, GAP, MARK, SHADE = "#0b5394", "#c2571a", "#333333", "#7a7a7a", "#dfe8f2"
 X_AXES = {"epochs": "epochs", "seconds": "seconds of optimisation"}
-
-
-def _pyplot() -> Any:
-    try:
-        import matplotlib.pyplot as pyplot
-    except ImportError:
-        raise ModuleNotFoundError("plots need matplotlib: pip install 'batchsvm[plot]'") from None
-    return pyplot
-
-
-@contextlib.contextmanager
-def on_paper() -> Iterator[None]:
-    """Figures drawn inside go to files, not to a screen, and are closed afterwards."""
-    pyplot = _pyplot()
-    before = set(pyplot.get_fignums())
-    backend = pyplot.get_backend()
-    pyplot.switch_backend("agg")
-    try:
-        yield
-    finally:
-        for number in set(pyplot.get_fignums()) - before:
-            pyplot.close(number)
-        if backend.lower() != "agg":
-            pyplot.switch_backend(backend)
-
-
-def _two_panels(axes: Any, height_ratios: tuple[float, float] = (1, 1)) -> tuple[Any, Any]:
-    """A figure with two panels over one x axis, or the two axes that were given."""
-    if axes is None:
-        figure, axes = _pyplot().subplots(
-            2, 1, sharex=True, figsize=(6.4, 5.4), layout="constrained",
-            gridspec_kw={"height_ratios": height_ratios},
-        )  # fmt: skip
-        return figure, axes
-    axes = np.ravel(np.asarray(axes, dtype=object))
-    if axes.size != 2:
-        raise ValueError(f"axes must be two axes, one above the other, not {axes.size}")
-    return axes[0].figure, axes
 
 
 def _history_of(estimator: Any, index: int) -> Any:
@@ -81,20 +52,16 @@ def _certificate_of(estimator: Any, index: int) -> Any:
     return found[index] if isinstance(found, tuple) else found
 
 
-def _between(low: float, high: float) -> str:
-    """With as many digits as tell the two numbers apart."""
-    for digits in range(4, 12):
-        if f"{low:.{digits}g}" != f"{high:.{digits}g}":
-            break
-    return f"the optimum lies between {low:.{digits}g} and {high:.{digits}g}"
-
-
 class ConvergenceDisplay:
     """Primal and dual value, and the gap between them, along a fit.
 
     Parameters
     ----------
     epochs, seconds, primal, dual, gap : arrays, one entry a certificate
+    estimates : array of shape (m, 2), optional
+        Epochs, and the gap that each showed without a proof; drawn hollow.
+    certificate : Certificate, optional
+        Of the model that the fit returned: what the title says.
     tol : float, optional
         The bound that the fit was to reach, as an absolute number: tol times the best primal.
     rounding : float, optional
@@ -105,7 +72,9 @@ class ConvergenceDisplay:
     Attributes
     ----------
     figure_, axes_, lines_
-        What `plot` drew.
+        What `plot` drew; the lines are those of primal, dual and gap.
+    estimated_ : line or None
+        The hollow points.
 
     Examples
     --------
@@ -126,23 +95,30 @@ class ConvergenceDisplay:
         primal: Any,
         dual: Any,
         gap: Any,
+        estimates: Any = None,
+        certificate: Certificate | None = None,
         tol: float | None = None,
         rounding: float | None = None,
         title: str = "",
     ) -> None:
         self.epochs, self.seconds = np.asarray(epochs), np.asarray(seconds)
+        self.estimates = np.zeros((0, 2)) if estimates is None else np.asarray(estimates)
+        self.certificate = certificate
         self.primal, self.dual, self.gap = np.asarray(primal), np.asarray(dual), np.asarray(gap)
         self.tol, self.rounding, self.title = tol, rounding, title
 
     @classmethod
     def from_history(
-        cls, history: Any, *, tol: float | None = None, rounding: float | None = None,
-        title: str = "", **plot: Any,
+        cls, history: Any, *, tol: float | None = None, certificate: Certificate | None = None,
+        rounding: float | None = None, title: str = "", **plot: Any,
     ) -> ConvergenceDisplay:  # fmt: skip
         """From a `History`, or anything with its fields."""
+        if rounding is None and certificate is not None:
+            rounding = certificate.rounding
         return cls(
             epochs=history.epoch, seconds=history.seconds, primal=history.primal,
-            dual=history.dual, gap=history.gap, tol=tol, rounding=rounding, title=title,
+            dual=history.dual, gap=history.gap, estimates=getattr(history, "estimates", None),
+            certificate=certificate, tol=tol, rounding=rounding, title=title,
         ).plot(**plot)  # fmt: skip
 
     @classmethod
@@ -150,7 +126,7 @@ class ConvergenceDisplay:
         """From what `batchsvm.fit` returns."""
         certificate, history = solution.certificate, solution.history
         tol = solution.plan.tol * certificate.primal
-        return cls.from_history(history, tol=tol, rounding=certificate.rounding, **plot)
+        return cls.from_history(history, tol=tol, certificate=certificate, **plot)
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, index: int = 0, **plot: Any) -> ConvergenceDisplay:
@@ -158,14 +134,13 @@ class ConvergenceDisplay:
         history = _history_of(estimator, index)
         tol, certificate = getattr(estimator, "tol", None), _certificate_of(estimator, index)
         absolute = None if tol is None else float(tol) * float(np.nanmin(history.primal))
-        rounding = getattr(certificate, "rounding", None)
-        return cls.from_history(history, tol=absolute, rounding=rounding, **plot)
+        return cls.from_history(history, tol=absolute, certificate=certificate, **plot)
 
     def plot(self, axes: Any = None, *, x: str = "epochs") -> ConvergenceDisplay:
         """Draw against "epochs" or "seconds" onto two axes, new ones if none are given."""
         if x not in X_AXES:
             raise ValueError(f"x must be 'epochs' or 'seconds', not {x!r}")
-        self.figure_, self.axes_ = _two_panels(axes)
+        self.figure_, self.axes_ = two_panels(axes)
         values, gap = self.axes_
         at = getattr(self, x)
         good = np.isfinite(self.gap)
@@ -176,14 +151,25 @@ class ConvergenceDisplay:
         best = float(np.max(self.dual[good], initial=-np.inf))
         worst = float(np.min(self.primal[good], initial=np.inf))
         values.set_ylabel("objective")
-        values.set_title(self.title or _between(best, worst))
-        values.legend(frameon=False)
+        if self.certificate is not None:
+            best, worst = self.certificate.dual, self.certificate.primal
+        low, high = apart(best, worst)
+        put_title(values, self.title or f"The optimum lies between {low} and {high}.")
+        legend(values, 2)
         # A gap within rounding may be zero or below, where a logarithmic axis has no place.
         size = float(np.max(np.abs(self.primal[good]), initial=0.0))
         floor = self.rounding or np.finfo(float).eps * size
         drawn = np.maximum(self.gap, floor)
         shown = good & (drawn > 0)
-        line = gap.plot(at[shown], drawn[shown], color=GAP, **style)
+        line = gap.plot(at[shown], drawn[shown], color=GAP, label="certified", **style)
+        estimates = self._estimates_at(x, floor)
+        self.estimated_ = None
+        if len(estimates):
+            [self.estimated_] = gap.plot(
+                *estimates.T, "o", color=GAP, markerfacecolor="none", markersize=3.5,
+                markeredgewidth=0.8, label="estimated, proves nothing",
+            )  # fmt: skip
+            legend(gap, 2)
         if shown.any():
             gap.set_yscale("log")
         if (self.gap[shown] <= floor).any():
@@ -205,6 +191,14 @@ class ConvergenceDisplay:
             axis.grid(alpha=0.25)
         self.lines_ = [*upper, *lower, *line]
         return self
+
+    def _estimates_at(self, x: str, floor: float) -> np.ndarray:
+        """The estimates between the first and the last certificate; epochs are turned into seconds
+        as if all took the same time between two certificates."""
+        known = self.estimates[np.isfinite(self.estimates).all(axis=1)]
+        known = known[known[:, 0] < self.epochs[-1]] if self.epochs.size else known[:0]
+        at = known[:, 0] if x == "epochs" else np.interp(known[:, 0], self.epochs, self.seconds)
+        return np.column_stack([at, np.maximum(known[:, 1], floor)])[known[:, 1] > 0]
 
 
 class SpeedupDisplay:
@@ -254,7 +248,7 @@ class SpeedupDisplay:
 
     def plot(self, axes: Any = None) -> SpeedupDisplay:
         """Draw onto two axes, new ones if none are given."""
-        self.figure_, self.axes_ = _two_panels(axes, (3, 2))
+        self.figure_, self.axes_ = two_panels(axes, (3, 2))
         upper, lower = self.axes_
         upper.plot(self.b, self.speedup, color=PRIMAL, linewidth=2, label="speed-up b/β$_b$")
         upper.plot(self.b, self.b, color=MARK, linewidth=1, linestyle=":", label="b, the ideal")
@@ -281,8 +275,8 @@ class SpeedupDisplay:
                 [self.batch_size], [self.batch_size / beta], "o", color=DUAL,
                 label=f"b = {self.batch_size:,}",
             )  # fmt: skip
-        upper.legend(frameon=False, loc="upper left")
-        upper.set_title(self.title or "what batches can bring on this data")
+        legend(upper, 3)
+        put_title(upper, self.title or "What batches can bring on this data")
         return self
 
 
@@ -334,7 +328,7 @@ class ScheduleDisplay:
 
     def plot(self, axes: Any = None) -> ScheduleDisplay:
         """Draw onto two axes, new ones if none are given."""
-        self.figure_, self.axes_ = _two_panels(axes)
+        self.figure_, self.axes_ = two_panels(axes)
         upper, lower = self.axes_
         known = np.isfinite(self.beta)
         upper.plot(
@@ -351,9 +345,9 @@ class ScheduleDisplay:
                 label=f"β$_b$ = {self.beta_b:.3g}, the safe one",
             )  # fmt: skip
         if known.any():
-            upper.legend(frameon=False)
+            legend(upper, 2)
         upper.set_ylabel("β")
-        upper.set_title(self.title or "step lengths along the run")
+        put_title(upper, self.title or "Step lengths along the run")
         lower.plot(
             self.iteration, self.refused, color=DUAL, linewidth=1.6, marker="o", markersize=3.5
         )

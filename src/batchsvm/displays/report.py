@@ -18,17 +18,18 @@ import numpy as np
 from batchsvm.core.certificate import Certificate
 from batchsvm.core.planning import Plan
 from batchsvm.core.solution import Status
-from batchsvm.core.spectral import beta_b
+from batchsvm.core.spectral import Sigma2, beta_b
+from batchsvm.displays.panels import apart, on_paper
 from batchsvm.displays.plots import (
     ConvergenceDisplay,
     ScheduleDisplay,
     SpeedupDisplay,
-    on_paper,
 )
 from batchsvm.files.atomic import replacing
 from batchsvm.models import Model
 
 STRONGEST = 10
+SMALL = 0.01  # part of P that a bound may be to be called small
 STYLE = """
 :root { color-scheme: light; }
 body { font: 16px/1.5 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif;
@@ -36,8 +37,9 @@ body { font: 16px/1.5 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sa
 h1 { font-size: 1.6rem; margin: 0 0 .2rem; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .6rem;
      border-bottom: 1px solid #d5dde6; padding-bottom: .2rem; }
 p { margin: .5rem 0; } .sub { color: #5b6876; }
-.verdict { border-left: .35rem solid #2e7d4f; background: #eef7f1; padding: .7rem 1rem;
+.verdict { border-left: .35rem solid #5b6876; background: #f2f5f8; padding: .7rem 1rem;
            margin: 1.2rem 0; }
+.verdict.good { border-color: #2e7d4f; background: #eef7f1; }
 .verdict.short { border-color: #b3541e; background: #fdf3ec; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: .6rem 0; }
@@ -73,7 +75,7 @@ def make_report(model: Model, data: dict[str, Any], names: list[str] | None = No
         f'<p class="sub">trained by batchsvm {escape(model.library_version)}</p>',
         _verdict(model),
         "<h2>The data</h2>",
-        _data(data),
+        _data(data, model.classes is not None),
     ]
     if model.plan is not None:
         parts += ["<h2>What batches can bring</h2>", _plan(model.plan)]
@@ -102,9 +104,10 @@ def in_words(certificate: Certificate, tol: float | None, converged: bool = Fals
     """
     if not isfinite(certificate.gap):
         return "The iterates overflowed: nothing is known about this model."
+    dual, primal = apart(certificate.dual, certificate.primal)
     text = (
-        f"The training objective of this model is {certificate.primal:.6g}. No linear model can"
-        f" bring it below {certificate.dual:.6g}, which the dual point in the model file proves."
+        f"The training objective of this model is {primal}. No linear model can"
+        f" bring it below {dual}, which the dual point in the model file proves."
         f" So this model is at most {certificate.bound:.3g} above the best possible one, rounding"
         f" errors included: {100 * certificate.relative_gap:.3g} % of its objective."
     )
@@ -129,12 +132,20 @@ def _verdict(model: Model) -> str:
     if worst is None:
         return '<div class="verdict short"><p>This model comes without a certificate.</p></div>'
     tol = model.plan.tol if model.plan is not None else None
-    short = tol is not None and not (worst.relative_gap <= tol or _converged(model))
+    kind = _kind_of_verdict(worst, tol, _converged(model))
     many = len(model.certificates) > 1
     lead = "For the class with the largest gap: " if many else ""
     words = in_words(worst, tol, _converged(model))
     words = lead + (words[0].lower() + words[1:] if many else words)
-    return f'<div class="verdict{" short" if short else ""}"><p>{escape(words)}</p></div>'
+    return f'<div class="verdict{kind}"><p>{escape(words)}</p></div>'
+
+
+def _kind_of_verdict(worst: Certificate, tol: float | None, converged: bool) -> str:
+    """How the verdict is coloured: green where the bound is small beside P, a warning where it is
+    above tol, and neither where tol itself is not small."""
+    if worst.relative_gap <= SMALL:
+        return " good"
+    return "" if converged or (tol is not None and worst.relative_gap <= tol) else " short"
 
 
 def _words(rows: dict[str, str]) -> str:
@@ -151,29 +162,28 @@ def _table(head: list[str], rows: list[list[str]], chosen: int | None = None) ->
     return f'<div class="scroll"><table>{"".join(lines)}</table></div>'
 
 
-def _data(data: dict[str, Any]) -> str:
+def _data(data: dict[str, Any], has_classes: bool) -> str:
     rows = {}
     if "file" in data:
         rows["file"] = str(data["file"])
     rows["rows"], rows["columns"] = f"{data['rows']:,}", f"{data['columns']:,}"
-    if "nonzeros" in data:
+    if data.get("nonzeros") is not None:
         rows["non-zeros"] = (
             f"{data['nonzeros']:,} ({100 * data['fill']:.3g} % of all entries,"
             f" {data['nonzeros'] / data['rows']:.3g} a row)"
         )
+    if "storage" in data:
         rows["storage"] = f"{data['storage']}, {data['type']}"
     labels = data.get("labels")
-    if labels:
+    if labels and has_classes:
         shown = ", ".join(labels[:12]) + (", ..." if len(labels) > 12 else "")
-        rows["labels"] = f"{len(labels):,} different: {shown}"
+        rows["classes"] = f"{len(labels):,}: {shown}"
     return _words(rows)
 
 
 def _plan(plan: Plan) -> str:
-    chance = plan.sigma2.failure_probability
-    bound = "about" if isnan(chance) else "at most" if chance > 0 else "exactly"
     text = (
-        f"σ², the spectral norm of the data, is {bound} {plan.sigma2:.4g} ({plan.sigma2.how}):"
+        f"σ², the spectral norm of the data, is {_sigma2_in_words(plan.sigma2)}:"
         f" about {1 / plan.sigma2:.3g} rows fit into a batch before they get in each other's way."
         f" The batch size was {plan.batch_size:,}: {plan.reason}."
     )
@@ -194,6 +204,16 @@ def _plan(plan: Plan) -> str:
         " gap of tol times what the zero model has, in the worst case; real runs need far fewer."
     )
     return f"<p>{escape(text)}</p>{_table(head, rows, chosen)}<p class='sub'>{note}</p>"
+
+
+def _sigma2_in_words(sigma2: Sigma2) -> str:
+    """The number, and how sure it is."""
+    chance = sigma2.failure_probability
+    if isnan(chance):
+        return f"about {sigma2:.4g} ({sigma2.how})"
+    if chance > 0:
+        return f"at most {sigma2:.4g} ({sigma2.how})"
+    return f"{sigma2:.4g}" + (", computed exactly" if sigma2.how == "exact" else f" ({sigma2.how})")
 
 
 def _count(value: float) -> str:
@@ -235,9 +255,7 @@ def _training(model: Model) -> str:
         "loss": model.loss_name + (f" ({parameters})" if parameters else ""),
         "λ": "unknown" if model.lam is None else f"{model.lam:g}",
         "method": "serial SDCA" if serial else f"{model.method}, batches of {model.batch_size:,}",
-        "intercept": f"yes, a penalised column of {model.intercept_scaling:g}"
-        if model.intercept_scaling
-        else "no",
+        "intercept": _intercept(model),
     }
     if model.statuses:
         ends = {Status[name].value for name in model.statuses if name in Status.__members__}
@@ -251,6 +269,12 @@ def _training(model: Model) -> str:
         )
         rows["time"] = f"{seconds:.3g} s of optimisation, {checks:.3g} s of certificates"
     return _words(rows)
+
+
+def _intercept(model: Model) -> str:
+    if model.free_intercept:
+        return "yes, free: it is not penalised"
+    return f"yes, a penalised column of {s:g}" if (s := model.intercept_scaling) else "no"
 
 
 def _parameters(model: Model) -> dict[str, Any]:
@@ -278,11 +302,12 @@ def _plots(model: Model) -> list[str]:
                 else ""
             )
             display: Any = ConvergenceDisplay.from_history(
-                history, tol=tol, rounding=certificate.rounding
+                history, tol=tol, certificate=certificate
             )
             found.append((
                 _picture(display.figure_),
-                f"Convergence{who}: each point is a certificate. The optimum lies in the shaded"
+                f"Convergence{who}: each filled point is a certificate, and each hollow one an"
+                " estimate, which costs nothing and proves nothing. The optimum lies in the shaded"
                 " band between primal and dual; the gap is its height.",
             ))  # fmt: skip
             if (
