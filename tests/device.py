@@ -88,6 +88,9 @@ class DeviceDataset:
     def combination(self, problem, dual):
         return self.inside.combination(problem, dual.inside)
 
+    def point_sums(self, problem, W, dual):
+        return self.inside.point_sums(problem, W, dual.inside)
+
     def share(self, jobs):
         return self
 

@@ -17,9 +17,14 @@ from batchsvm.core.problem import make_problem
 from batchsvm.core.tuning import Tuning
 from batchsvm.engines import place_on
 from batchsvm.losses import LOSSES
+from batchsvm.methods import METHODS
 
 LAM = 0.05
-HOST_ENGINES = ("cpu", "reference")  # whose rows are on this host: all methods, screening
+HOST_ENGINES = ("cpu", "reference")  # whose rows are on this host: these methods, screening
+# Of one row or a batch at a time; Newton's method has tests of its own.
+HOST_METHODS = {
+    name: kind for name, kind in METHODS.items() if name not in ("asynchronous", "newton")
+}
 
 
 def grid(*axes):
@@ -120,3 +125,8 @@ def refused(ran):
     assert out == ""
     assert err.count("\n") == 1, err
     return err.removeprefix("batchsvm: ").rstrip("\n")
+
+
+def signs_and_offsets(loss, y):
+    """s and o of the responses a = s <w, x> - o."""
+    return (y, np.zeros_like(y)) if loss.task == "classification" else (np.ones_like(y), y)

@@ -33,6 +33,14 @@ def epsilon_insensitive(a, eps):
     return np.select([a > eps, a < -eps], [a - eps, -a - eps], 0.0)
 
 
+def squared_epsilon_insensitive(a, eps):
+    return np.select([a > eps, a < -eps], [(a - eps) ** 2, (a + eps) ** 2], 0.0)
+
+
+def squared_error(a, f):
+    return f * a**2
+
+
 def quantile(a, tau):
     return np.where(a < 0, -tau * a, (1 - tau) * a)
 
@@ -48,6 +56,8 @@ VALUES = {
     "logistic": logistic,
     "absolute": absolute,
     "epsilon_insensitive": epsilon_insensitive,
+    "squared_epsilon_insensitive": squared_epsilon_insensitive,
+    "squared_error": squared_error,
     "quantile": quantile,
     "huber": huber,
 }
@@ -60,6 +70,8 @@ CONJUGATES = {
     "logistic": lambda v: xlogy(v, v) + xlogy(1 - v, 1 - v),
     "absolute": lambda v, _=0.0: np.zeros_like(v),
     "epsilon_insensitive": lambda v, eps: eps * np.abs(v),
+    "squared_epsilon_insensitive": lambda v, eps: eps * np.abs(v) + v**2 / 4,
+    "squared_error": lambda v, f: v**2 / (4 * f),
     "quantile": lambda v, tau: np.zeros_like(v),
     "huber": lambda v, delta: v**2 / 2,
 }
@@ -67,10 +79,13 @@ CONJUGATES = {
 DEFAULTS = {
     "smoothed_hinge": (1.0,),
     "epsilon_insensitive": (0.1,),
+    "squared_epsilon_insensitive": (0.1,),
+    "squared_error": (0.5,),
     "quantile": (0.5,),
     "huber": (1.0,),
 }
-REGRESSION = {"absolute", "epsilon_insensitive", "quantile", "huber"}
+REGRESSION = {"absolute", "epsilon_insensitive", "squared_epsilon_insensitive",
+              "squared_error", "quantile", "huber"}  # fmt: skip
 
 
 def dense(X):

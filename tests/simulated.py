@@ -13,6 +13,7 @@ from batchsvm.core.tuning import DEFAULT_TUNING
 from batchsvm.engines.gpu.dataset import GpuDataset
 from batchsvm.engines.gpu.device import DeviceMemory
 from batchsvm.engines.gpu.read import read_rows
+from simulated_rows import SimulatedRows
 from simulated_sparse import SimulatedSparse, examples, plain
 
 TINY = {"float32": 1e-30, "float64": 1e-300}
@@ -62,7 +63,7 @@ class SimulatedDevice:
         return repeat
 
 
-class SimulatedKernels(SimulatedSparse):
+class SimulatedKernels(SimulatedSparse, SimulatedRows):
     """Stands for `DeviceKernels`."""
 
     # rows.cu

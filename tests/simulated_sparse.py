@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from batchsvm.engines.gpu.sparse_kernels import Control, Setting
 from batchsvm.engines.gpu.sparse_read import CsrFact
+from batchsvm.engines.gpu.strips import in_strips
 
 TINY = {"float32": 1e-30, "float64": 1e-300}
 AFTER_REFUSAL = 1.5
@@ -43,9 +44,9 @@ def plain(rows):
 
 
 def as_csr(rows):
-    """Sparse rows in float64."""
+    """Sparse rows in float64; a copy of its own, which SciPy may sort in place."""
     end = int(rows.starts[-1])
-    parts = rows.values[:end].astype(np.float64), rows.indices[:end], rows.starts
+    parts = rows.values[:end].astype(np.float64), rows.indices[:end].copy(), rows.starts.copy()
     return sp.csr_array(parts, shape=(rows.n, rows.d))
 
 
@@ -85,8 +86,9 @@ class SimulatedSparse:
         out[:] = np.where(cut >= 0, found, 0)
 
     def csr_combine(self, rows, cut, coefficients, out):
-        kept = cut >= 0
-        out += (as_csr(rows)[cut[kept]].T @ coefficients[:, kept].T).T
+        kept, padding = cut >= 0, out.shape[1] - rows.d
+        found = as_csr(rows)[cut[kept]].T @ coefficients[:, kept].T
+        out += in_strips(np.pad(found, ((0, padding), (0, 0)))).T
 
     def csr_columns(self, columns, coefficients, out):
         out += (as_csr(columns) @ coefficients.T).T

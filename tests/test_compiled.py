@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +47,27 @@ def test_the_first_fit_says_that_it_compiles_and_the_second_does_not(tmp_path):
     assert warm.stdout == cold.stdout
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is a signal on POSIX")
+@pytest.mark.parametrize("module", ["batchsvm.engines.cpu.serial", "elsewhere"])
+def test_ctrl_c_waits_until_our_kernels_are_compiled(module, ctrl_c):
+    kernel = SimpleNamespace(py_func=SimpleNamespace(__module__=module))
+    event = SimpleNamespace(data={"dispatcher": kernel})
+    listener, before = compiled._CtrlCAfterCompiling(), signal.getsignal(signal.SIGINT)
+    for _ in range(2):  # compiling a kernel compiles what it calls
+        listener.on_start(event)
+    if module == "elsewhere":
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    else:
+        signal.raise_signal(signal.SIGINT)
+    listener.on_end(event)
+    with pytest.raises(KeyboardInterrupt) if module != "elsewhere" else nullcontext():
+        listener.on_end(event)
+    assert signal.getsignal(signal.SIGINT) is before
+    listener.on_start(event)
+    listener.on_end(event)  # once is enough
+
+
 def test_an_unwritable_cache_is_no_obstacle(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     done = run(tmp_path / "file" / "below")
@@ -54,8 +78,9 @@ def test_an_unwritable_cache_is_no_obstacle(tmp_path):
 def package(tmp_path, monkeypatch):
     """A package of two files in the place of ours, with a cache of its own."""
     package = tmp_path / "batchsvm"
-    (package / "displays").mkdir(parents=True)
-    (package / "losses.py").write_text("1")
+    for folder in ("displays", "losses"):
+        (package / folder).mkdir(parents=True)
+    (package / "losses" / "regression.py").write_text("1")
     (package / "displays" / "report.py").write_text("1")
     monkeypatch.setattr(compiled, "PACKAGE", package)
     monkeypatch.setattr(compiled.config, "CACHE_DIR", str(tmp_path / "cache"))
@@ -67,7 +92,7 @@ def test_the_cache_folder_changes_with_the_compiled_sources_alone(package):
     before = folder()
     (package / "displays" / "report.py").write_text("2")
     assert folder() == before
-    (package / "losses.py").write_text("2")
+    (package / "losses" / "regression.py").write_text("2")
     assert folder() != before
 
 
@@ -78,7 +103,7 @@ def test_every_file_that_is_compiled_counts():
         text = source.read_text()
         if "@Kernel" in text or "struct_methods(" in text or "numba" in text.split('"""')[-1]:
             assert source in counted, source
-    for struct_of in ("engines/averaging.py", "methods/blocks.py", "losses.py"):
+    for struct_of in ("engines/averaging.py", "methods/blocks.py", "losses/regression.py"):
         assert package / struct_of in counted
 
 

@@ -144,8 +144,8 @@ def test_plan_as_json_and_plot(folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["frobnicate"], "No such command 'frobnicate' (see batchsvm --help)"),
-        (["train", "--lamb", "1", "a", "b"], "No such option '--lamb'"),
+        (["frobnicate"], "there is no command 'frobnicate' (see batchsvm --help)"),
+        (["train", "--lamb", "1", "a", "b"], "there is no option --lamb"),
         (["train"], "Missing argument 'DATA' (see batchsvm train --help)"),
         (["train", "missing.svm", "m"], "missing.svm: there is no such file"),
         (["train", "bad.svm", "m"], "bad.svm:2: a feature must look like index:value, not 'x'"),

@@ -92,8 +92,8 @@ def test_columns_that_the_model_does_not_know(run, tmp_path):
     run("train", "trees.csv", "m", "--lam", 0.1)
     must = "must have the columns of the training data, but it"
     assert refused(run("predict", "m", "other.csv")) == (
-        f"other.csv: {must} lacks 'girth' and it has 'width' more; name the column of labels, if"
-        " this is it"
+        f"other.csv: {must} lacks 'girth' and it has 'width' more; name the column of labels by"
+        " --label, if this is it"
     )
     assert refused(run("certify", "m", "less.csv")) == f"less.csv: {must} lacks 'girth', 'age'"
 

@@ -67,6 +67,10 @@ def phi(loss: Any, a: Any) -> Any:
             return near + max(-a, ZERO)
         case "EpsilonInsensitive" | "Absolute":
             return max(abs(a) - exact(loss.epsilon), ZERO)
+        case "SquaredEpsilonInsensitive":
+            return max(abs(a) - exact(loss.epsilon), ZERO) ** 2
+        case "SquaredError":
+            return exact(loss.factor) * a * a
         case "Quantile":
             q = exact(loss.quantile)
             return max(-q * a, (1 - q) * a)
@@ -96,6 +100,10 @@ def phi_slopes(loss: Any, a: Any) -> tuple[Any, Any]:
             low = -one if a <= -epsilon else (ZERO if a <= epsilon else one)
             high = -one if a < -epsilon else (ZERO if a < epsilon else one)
             return low, high
+        case "SquaredEpsilonInsensitive":
+            found = 2 * max(abs(a) - exact(loss.epsilon), ZERO) * (1 if a > 0 else -1)
+        case "SquaredError":
+            found = 2 * exact(loss.factor) * a
         case "Quantile":
             q = exact(loss.quantile)
             return (-q if a <= 0 else 1 - q), (-q if a < 0 else 1 - q)
@@ -120,6 +128,10 @@ def phi_conjugate(loss: Any, alpha: Any) -> Any:
             return _entropy(alpha) + _entropy(1 - alpha)
         case "EpsilonInsensitive" | "Absolute":
             return exact(loss.epsilon) * abs(alpha)
+        case "SquaredEpsilonInsensitive":
+            return exact(loss.epsilon) * abs(alpha) + alpha * alpha / 4
+        case "SquaredError":
+            return alpha * alpha / (4 * exact(loss.factor))
         case "Quantile":
             return ZERO
         case "Huber":
@@ -139,8 +151,14 @@ def box(loss: Any) -> tuple[Any, Any]:
         return q - 1, q
     if isinstance(loss, Huber):
         return -exact(loss.delta), exact(loss.delta)
-    upper = loss.upper
-    return exact(loss.lower), inf if upper == inf else exact(upper)
+    lower, upper = (end if abs(end) == inf else exact(end) for end in (loss.lower, loss.upper))
+    return lower, upper
+
+
+def _within(a: Any, c: Any, lower: Any, upper: Any) -> Any:
+    """The number of [c lower, c upper] that is nearest to a; infinite ends are none."""
+    a = a if upper == inf else min(a, c * upper)
+    return a if lower == -inf else max(a, c * lower)
 
 
 class Exact:
@@ -186,7 +204,7 @@ class Exact:
         """The point of the box that is nearest to alpha."""
         lower, upper = box(self.loss)
         return [
-            max(c * lower, a if upper == inf else min(a, c * upper)) if c else ZERO
+            _within(a, c, lower, upper) if c else ZERO
             for a, c in zip(exactly(alpha), self.weights, strict=True)
         ]
 
@@ -224,6 +242,7 @@ def kink_of(loss: Any, rng: np.random.Generator) -> float:
         "Hinge": lambda: loss.margin, "SquaredHinge": lambda: loss.margin,
         "SmoothedHinge": lambda: 1.0 - loss.smoothing * float(rng.integers(2)),
         "EpsilonInsensitive": lambda: loss.epsilon * float(rng.choice([-1, 1])),
+        "SquaredEpsilonInsensitive": lambda: loss.epsilon * float(rng.choice([-1, 1])),
         "Huber": lambda: loss.delta * float(rng.choice([-1, 1])),
     }  # fmt: skip
     return float(places.get(type(loss).__name__, lambda: 0.0)())
@@ -283,7 +302,7 @@ def random_case(rng: np.random.Generator) -> Case:
         )
         w = w * (radius / norm) if norm > radius else w
     c = np.ones(n) if weights is None else weights
-    lower, upper = loss.lower, min(loss.upper, 3.0)
+    lower, upper = max(loss.lower, -3.0), min(loss.upper, 3.0)
     share = rng.uniform(lower, upper, n)
     ends = np.choose(rng.integers(0, 3, n), [np.full(n, lower), np.full(n, upper), np.zeros(n)])
     share = np.where(rng.random(n) < 0.4, ends, share)

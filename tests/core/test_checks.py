@@ -13,8 +13,7 @@ import batchsvm
 from batchsvm import losses, methods
 from batchsvm.core.loop import Loop
 from batchsvm.losses import LOSSES
-from batchsvm.methods import METHODS
-from helpers import csr, grid, quietly, toy
+from helpers import HOST_METHODS, csr, grid, quietly, toy
 
 X, Y = toy("hinge")
 
@@ -231,7 +230,7 @@ def test_data_is_never_written_to():
     dense, y, weights = X.copy(), Y.copy(), np.ones(60)
     for array in (sparse.data, sparse.indices, sparse.indptr, dense, y, weights):
         array.flags.writeable = False
-    for method, data in zip(METHODS, cycle((sparse, dense)), strict=False):
+    for method, data in zip(HOST_METHODS, cycle((sparse, dense)), strict=False):
         one = quietly(data, y, lam=0.05, method=method, sample_weight=weights, max_epochs=5)
         assert np.isfinite(one.w).all()
 
@@ -333,7 +332,7 @@ def test_losses_and_methods_by_class_name_and_object():
     np.testing.assert_array_equal(one.w, three.w)
     assert set(LOSSES) == {
         "hinge", "smoothed_hinge", "squared_hinge", "logistic", "absolute",
-        "epsilon_insensitive", "quantile", "huber",
+        "epsilon_insensitive", "squared_epsilon_insensitive", "squared_error", "quantile", "huber",
     }  # fmt: skip
 
 

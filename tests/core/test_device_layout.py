@@ -12,8 +12,9 @@ from batchsvm.core.device_layout import (
     lay_out_on_device,
     memory_of,
     problems_that_fit,
+    rows_memory,
 )
-from batchsvm.methods import Aggressive, Blocks, Gram, Guarded
+from batchsvm.methods import Aggressive, Asynchronous, Blocks, Gram, Guarded
 
 GIB = 2**30
 
@@ -44,7 +45,6 @@ def test_what_was_asked_for_is_taken():
     layout = lay_out_on_device(work(), Gram(batches=3), 100)
     assert (layout.batch_size, layout.batches) == (100, 3)
     assert lay_out_on_device(work(dense=False), None, 77).batch_size == 77
-    assert isinstance(lay_out_on_device(work(dense=False), None, None).method, Aggressive)
     assert lay_out_on_device(work(n=200), Gram(batches=50), 64).batches == 4  # all there are
 
 
@@ -107,3 +107,26 @@ def test_as_many_problems_are_trained_at_once_as_fit():
     assert 1 < count < 10_000
     lay_out_on_device(small._replace(problems=count), None, None)
     assert problems_that_fit(work(free=GIB)) == 1
+
+
+def test_sparse_rows_are_trained_without_waiting_or_with_the_same_bits():
+    sparse = work(dense=False)
+    layout = lay_out_on_device(sparse, None, None)
+    assert isinstance(layout.method, Asynchronous)
+    assert layout.batch_size == 16 * sparse.device.multiprocessors
+    assert "half as many after an epoch in which the dual objective falls" in layout.reason
+    assert lay_out_on_device(work(n=320, dense=False), None, None).batch_size == 10
+    assert lay_out_on_device(work(n=5, dense=False), None, None).batch_size == 1
+    fixed = sparse._replace(device=sparse.device._replace(deterministic=True))
+    assert isinstance(lay_out_on_device(fixed, None, None).method, Aggressive)
+    with pytest.raises(ValueError, match='deterministic=True, not "asynchronous"'):
+        lay_out_on_device(fixed, Asynchronous(), None)
+
+
+def test_as_many_problems_of_sparse_rows_as_fit_are_trained_at_once():
+    sparse = work(dense=False)
+    small = sparse._replace(device=sparse.device._replace(free_bytes=5 * rows_memory(sparse)))
+    assert problems_that_fit(sparse) > problems_that_fit(small) == 4
+    lay_out_on_device(small._replace(problems=4), None, None)
+    with pytest.raises(ValueError, match=r"^X must leave room on a device: 6 problems over"):
+        lay_out_on_device(small._replace(problems=6), None, None)

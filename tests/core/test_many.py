@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 
 import numpy as np
@@ -11,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import batchsvm
 from batchsvm import BatchSVC, BatchSVCCV, BatchSVR, Status
+from batchsvm.engines import ENGINES
 from device import DeviceDataset
 from helpers import LAM, csr, toy
 
@@ -174,9 +177,67 @@ BAD = [
     ({"targets": Y, "initial": 3}, "initial must be Solutions of 3 problems, not int"),
     ({"targets": Y, "callback": 3}, "callback must be callable or None"),
     ({"targets": Y, "sample_weight": np.ones((150, 2))}, "sample_weight must have shape"),
-    ({"targets": np.where(Y == 1, np.nan, 1.0)}, "y must be finite, but it holds nan"),
+    ({"targets": np.where(Y == 1, np.nan, 1.0)}, "^targets must be finite, but it holds nan"),
     ({"targets": Y, "verbose": -1}, "verbose must be 0 for silence"),
+    ({"targets": list("abc" * 50), "loss": "huber"}, "^targets must hold numbers"),
 ]
+
+
+def columns(place, value, start=1.0):
+    """Three columns, of which one holds a value at row 7, or everywhere."""
+    found = np.full((150, 3), start)
+    found[7 if place == "entry" else slice(None), 1] = value
+    return found
+
+
+SIGNS = np.where(Y == 1, 1.0, -1.0)
+# Which of several columns is wrong.
+BAD_COLUMNS = [
+    ({"targets": np.c_[SIGNS, Y]}, "column 1 of targets must have two classes .* not 3"),
+    ({"targets": np.c_[SIGNS, SIGNS * np.inf]}, "column 1 of targets must be finite, but it holds"),
+    (
+        {"targets": np.array([[1, "a"], [2, 3.0]] * 75, object)},
+        "column 1 of targets must hold labels of one kind",
+    ),
+    (
+        {"targets": columns("entry", np.nan), "loss": "absolute"},
+        "column 1 of targets must be finite, but entry 7 is nan$",
+    ),
+    (
+        {"targets": columns("all", 1e308), "loss": "absolute"},
+        "column 1 of targets must have a finite mean loss",
+    ),
+    (
+        {"targets": Y, "sample_weight": columns("entry", np.nan)},
+        "column 1 of sample_weight must be finite and not negative, but entry 7 is nan$",
+    ),
+    (
+        {"targets": Y, "sample_weight": columns("entry", -2.0)},
+        r"column 1 of sample_weight must be finite and not negative, but entry 7 is -2\.0$",
+    ),
+    (
+        {"targets": Y, "sample_weight": columns("all", 0.0)},
+        "column 1 of sample_weight must not be zero everywhere",
+    ),
+    (
+        {"targets": Y, "sample_weight": columns("entry", 1e-200)},
+        r"column 1 of sample_weight must be 0 or between .* reaches from 1e-200 to 1\.0$",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"), BAD_COLUMNS, ids=[m[12:50] for _, m in BAD_COLUMNS]
+)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_column_that_is_wrong_is_named(arguments, message, engine):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        batchsvm.fit_many(X, engine=engine, **arguments)
+
+
+def test_a_path_names_the_column_of_y():
+    with pytest.raises(ValueError, match=r"^column 1 of y must have two classes"):
+        batchsvm.path(X, np.c_[SIGNS, Y], [0.1])
 
 
 @pytest.mark.parametrize(("arguments", "message"), BAD, ids=[m[:30] for _, m in BAD])
@@ -236,6 +297,16 @@ def test_what_placed_data_refuse():
     ):  # fmt: skip
         with pytest.raises(ValueError, match=closed):
             use()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_placed_data_are_not_pickled(engine, copied):
+    sentence = r"^placed data cannot be pickled or copied: .* by batchsvm\.place\(X\)$"
+    with batchsvm.place(X, engine=engine) as data:
+        with pytest.raises(TypeError, match=sentence):
+            copied(data)
+        assert batchsvm.fit(data, Y == 1, lam=0.1).status.converged  # they go on as they were
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 3])

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 import batchsvm
 from batchsvm.core.layout import Schedule
 from batchsvm.core.parallel import StopFlag
-from batchsvm.methods import METHODS, Aggressive, Gram, Safe
-from helpers import one_problem, quietly
+from batchsvm.methods import Aggressive, Gram, Safe
+from helpers import HOST_METHODS, one_problem, quietly
 
 
 def text_like(n, d, seed=0):
@@ -22,7 +22,7 @@ def text_like(n, d, seed=0):
 
 
 @pytest.mark.parametrize(("n", "d"), [(200_000, 300), (2_000, 400_000)])
-@pytest.mark.parametrize("method", ["auto", *METHODS])
+@pytest.mark.parametrize("method", ["auto", *HOST_METHODS])
 def test_memory_is_six_vectors_beside_the_data(method, n, d):
     if method == "blocks" and d > n:
         pytest.skip("blocks are for data with few columns: each of them has a w of its own")

@@ -72,10 +72,10 @@ def test_losses_round_no_more_than_the_proof_allows(name, evaluate):
         places = [np.nextafter(p, p + np.arange(-1.0, 2.0)) for p in kinks(loss)]
         sizes = 10.0 ** rng.uniform(-20, 20, 200)
         responses = np.concatenate([[0.0], *places, rng.standard_normal(200) * sizes])
-        upper = min(loss.upper, 1e6)
+        lower, upper = max(loss.lower, -1e6), min(loss.upper, 1e6)
         small = 10.0 ** rng.uniform(-40, 0, 100)
         alphas = np.concatenate([
-            [loss.lower, upper, 0.0], rng.uniform(loss.lower, upper, 200), upper * small,
+            [lower, upper, 0.0], rng.uniform(lower, upper, 200), upper * small,
             upper * (1 - small),
         ])  # fmt: skip
         values, slopes, conjugates = evaluate(loss, responses, alphas)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from types import SimpleNamespace
 
 import matplotlib
@@ -23,7 +24,9 @@ from sklearn.svm import LinearSVC
 import batchsvm
 from batchsvm import BatchSVC, BatchSVR
 from batchsvm.displays import ConvergenceDisplay, ScheduleDisplay, SpeedupDisplay
+from batchsvm.displays.panels import apart
 from batchsvm.displays.report import in_words, make_report, write_report
+from batchsvm.engines.screening import make_screening
 from batchsvm.models.fitting import fit_model
 from batchsvm.models.onnx import to_onnx
 from helpers import toy
@@ -59,6 +62,47 @@ def test_convergence(solution):
         display.plot(x="time")
     with pytest.raises(ValueError, match=r"axes must be two axes, .* not 1"):
         display.plot(axes=display.axes_[0])
+
+
+@pytest.mark.parametrize("intercept", ["penalised", "free"])
+def test_estimates_of_epochs_are_hollow_and_apart_from_certificates(cancer, intercept):
+    model = BatchSVC(lam=1e-3, intercept=intercept, random_state=0).fit(*cancer)
+    history = model.history_
+    assert len(history) < 10 < len(history.estimates)
+    assert (np.diff(history.estimates[:, 0]) > 0).all()
+    display = ConvergenceDisplay.from_estimator(model)
+    points = display.estimated_
+    assert points.get_markerfacecolor() == "none"
+    assert points.get_xdata().max() < history.epoch[-1]
+    assert "proves nothing" in points.get_label()
+    np.testing.assert_array_equal(display.lines_[2].get_xdata(), history.epoch)
+    seconds = ConvergenceDisplay.from_estimator(model, x="seconds").estimated_.get_xdata()
+    assert seconds.max() <= history.seconds[-1]
+    certificate = model.certificate_
+    assert f"{certificate.primal:.4g}"[:5] in display.axes_[0].get_title(loc="left")
+
+
+def test_an_estimate_is_near_the_gap_where_no_row_is_left_out(cancer):
+    X, y = cancer
+    solution = batchsvm.fit(
+        X, y, "logistic", 1e-2, tol=1e-6, checkpoints=list(range(569, 5690, 569)), random_state=0
+    )
+    history = solution.history
+    for epoch, estimate in history.estimates[3:8]:
+        gap = np.interp(epoch, history.epoch, history.gap)
+        assert gap / 5 < estimate < 5 * gap
+
+
+def test_of_very_many_epochs_some_estimates_are_kept():
+    screening = make_screening(10, False, 1.0)
+    for epoch in range(1, 2001):
+        screening.store(0, 10.0, 1.0 / epoch, 0.0, 10.0)
+        screening.end_epoch(0.0, 0.0)
+    visits, gaps = screening.estimates.T
+    assert 128 <= visits.size <= 256
+    np.testing.assert_allclose(gaps, 10.0 / visits)
+    assert np.unique(np.diff(visits)).size == 1
+    assert visits[-1] > 19_000
 
 
 def test_gaps_within_rounding_are_drawn_at_rounding():
@@ -155,8 +199,11 @@ def test_the_report_is_one_page_that_needs_nothing(tmp_path, classes):
     assert "<a>" not in page
     assert "b &amp; c" in page
     worst = max(model.certificates, key=lambda c: c.relative_gap)
-    assert f"{worst.primal:.6g}" in page
-    assert f"{worst.dual:.6g}" in page
+    low, high = apart(worst.dual, worst.primal)
+    assert f"is {high}." in page
+    assert f"below {low}," in page
+    assert "computed exactly" in page
+    assert "exactly exactly" not in page.replace("(exact)", "exactly")
     pictures = re.findall(r"data:image/svg\+xml;base64,([^\"]+)", page)
     assert len(pictures) == 3
     for picture in pictures:
@@ -247,3 +294,20 @@ def test_onnx_of_estimators_and_solutions():
         assert (labels == expected).mean() > 0.98  # a row of zeros may go either way
     with pytest.raises(TypeError, match="must be a Model, a Solution, a fitted"):
         to_onnx(3)
+
+
+def test_a_verdict_is_green_only_where_the_bound_is_small_beside_the_objective(diabetes):
+    X, y = diabetes
+    facts = {"rows": 442, "columns": 10, "labels": ["1", "2"]}
+    close, _ = fit_model(X, y, "huber", lam=1e-3, tol=1e-3, random_state=0)
+    rough = replace(
+        close, certificates=(batchsvm.Certificate(1.0, 0.9, 0.0, 0.0, 3),),
+        plan=replace(close.plan, tol=0.5),
+    )  # fmt: skip
+    assert 'class="verdict"' in make_report(rough, facts)
+    page = make_report(close, facts)
+    assert 'class="verdict good"' in page
+    assert "classes" not in page  # the targets are numbers
+    few = {"max_epochs": 1, "method": "safe"}
+    short, _ = fit_model(X, y, "huber", lam=1e-6, tol=1e-6, warn=False, **few)
+    assert 'class="verdict short"' in make_report(short, facts)

@@ -195,11 +195,16 @@ def test_sums_and_certificates_are_those_of_the_reference(tested_engine, loss_na
     close_to(ours.primals(LAMS), theirs.primals(LAMS))
     close_to(ours.gaps(LAMS), theirs.gaps(LAMS))
     for mine, other in zip(our_certificates, certificates, strict=True):
-        allowed = mine.rounding + other.rounding
-        assert abs(mine.primal - other.primal) <= allowed
-        assert abs(mine.dual - other.dual) <= allowed
-        assert abs(mine.gap - other.gap) <= allowed
-        assert mine.support_vectors == other.support_vectors
+        assert_same_certificate(mine, other)
+
+
+def assert_same_certificate(mine, other):
+    """Equal to the sum of both roundings: products of other shapes round differently."""
+    allowed = mine.rounding + other.rounding
+    assert abs(mine.primal - other.primal) <= allowed
+    assert abs(mine.dual - other.dual) <= allowed
+    assert abs(mine.gap - other.gap) <= allowed
+    assert mine.support_vectors == other.support_vectors
 
 
 def test_several_problems_are_each_of_them_alone(engine, loss_name):
@@ -214,7 +219,8 @@ def test_several_problems_are_each_of_them_alone(engine, loss_name):
             own = problem.only(k)
             assert (own.k, own.targets.k) == (1, 1)
             point = data.dual(own, alpha[:, [k]])
-            assert certify_point(data, own, W[:, [k]], point) == together[k : k + 1]
+            [mine] = certify_point(data, own, W[:, [k]], point)
+            assert_same_certificate(mine, together[k])
             close_to(data.dual_at(own, W[:, [k]]).fetch()[:, 0], at[:, k])
 
 
@@ -249,7 +255,8 @@ def test_dual_points_are_put_into_the_box(setting):
     inside = data.dual(problem, off).fetch()
     for k in range(setting.k):
         c = setting.weights(k)
-        assert np.all(inside[:, k] >= setting.loss.lower * c)
+        if setting.loss.lower > -inf:
+            assert np.all(inside[:, k] >= setting.loss.lower * c)
         if setting.loss.upper < inf:
             assert np.all(inside[:, k] <= setting.loss.upper * c)
         assert not inside[c == 0, k].any()
@@ -263,7 +270,9 @@ def test_dual_points_far_outside_are_refused(setting):
     data, problem, last = setting.data, setting.problem, setting.k - 1
     loss, weights = setting.loss, setting.weights(setting.k - 1)
     heavy = int(np.flatnonzero(weights > 0)[7])
-    wrong = [loss.lower * weights[heavy] - 0.01]
+    wrong = []
+    if loss.lower > -inf:
+        wrong.append(loss.lower * weights[heavy] - 0.01)
     if loss.upper < inf:
         wrong.append(loss.upper * weights[heavy] + 0.01)
     for value in wrong:

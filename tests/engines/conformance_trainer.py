@@ -16,6 +16,7 @@ from setting import (
     close_to,
     everyone,
     offered,
+    repeatable,
     scheduled,
     started,
     train_all,
@@ -179,7 +180,7 @@ def test_a_dual_point_stays_as_it_is_while_others_train_from_it(engine, storage,
     with setting.data as data:
         problem = at_once(data, setting.problem, method)
         options = FitOptions(
-            method=method, batch_size=6, tol=0.0, max_epochs=2.0, precision="float64"
+            method, repeatable(method, 6), tol=0.0, max_epochs=2.0, precision="float64"
         )
         solutions = train(data, problem, options, Start(0))
         dual = data.joined_dual([solution.dual for solution in solutions])
@@ -248,7 +249,8 @@ def test_who_is_done_stays_and_disturbs_nobody(engine, storage, method):
     with setting.data as data:
         problem = at_once(data, setting.problem, method)
         leaving, staying = (
-            started(data, problem, scheduled(unscreened(method), 6, seed=2)) for _ in range(2)
+            started(data, problem, scheduled(unscreened(method), repeatable(method, 6), seed=2))
+            for _ in range(2)
         )
         everybody, k = everyone(problem), problem.k
         targets, iterations = np.full(k, -inf), np.zeros(k)

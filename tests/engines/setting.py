@@ -20,7 +20,16 @@ from batchsvm.core.training import Start, train
 from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
 from batchsvm.engines import ENGINES, place_on
 from batchsvm.losses import LOSSES
-from batchsvm.methods import Aggressive, Blocks, Gram, Guarded, Naive, Pegasos, Safe
+from batchsvm.methods import (
+    Aggressive,
+    Asynchronous,
+    Blocks,
+    Gram,
+    Guarded,
+    Naive,
+    Pegasos,
+    Safe,
+)
 from helpers import FORMATS, HOST_ENGINES, LAM, toy
 
 FORMS = {"dense": "dense-float64", "csr": "csr-float64-int32"}
@@ -52,6 +61,8 @@ CASES = {
     "logistic": Case("dense-float32", bias=2.0, radius=0.8),
     "absolute": Case("csr-float64-int32", radius=1.0, jobs=2),
     "epsilon_insensitive": Case("dense-float64", bias=1.5, weighted=True),
+    "squared_epsilon_insensitive": Case("csr-float64-int32", bias=0.75, weighted=True),
+    "squared_error": Case("dense-float64", weighted=True, offset=True),
     "quantile": Case("csr-float32-int32", weighted=True, offset=True, radius=2.0),
     "huber": Case("dense-float32", bias=0.25, offset=True),
 }
@@ -158,7 +169,7 @@ class Setting:
         rng = np.random.default_rng(seed)
         W = rng.normal(size=(self.p, self.k))
         W *= 0.9 * min(self.case.radius, 1.5) / np.linalg.norm(W, axis=0)
-        lower, upper = self.loss.lower, min(self.loss.upper, 3.0)
+        lower, upper = max(self.loss.lower, -3.0), min(self.loss.upper, 3.0)
         relative = lower + (upper - lower) * rng.random((self.n, self.k))
         relative[rng.random((self.n, self.k)) < 0.3] = 0.0
         at_bound = rng.random((self.n, self.k)) < 0.2
@@ -183,12 +194,17 @@ ON_HOSTS = (
 )  # fmt: skip
 ON_A_DEVICE = {
     "dense": (Naive(), Safe(), Aggressive(), Pegasos(), Gram(), Gram(batches=2)),
-    "csr": (Naive(), Safe(), Aggressive(), Pegasos()),
+    "csr": (Naive(), Safe(), Aggressive(), Pegasos(), Asynchronous()),
 }
+IN_PARTS = ("streamed", "ray")
+DUAL_ON_HOSTS = tuple(method for method in ON_HOSTS if not isinstance(method, Pegasos))
+BY_CHANCE = Asynchronous  # the same seed does not give the same bits
 
 
 def offered(engine, storage):
     """The methods of an engine for "dense" or "csr" rows, one problem at a time."""
+    if engine in IN_PARTS:
+        return DUAL_ON_HOSTS
     return ON_HOSTS if engine in HOST_ENGINES else ON_A_DEVICE[storage]
 
 
@@ -219,6 +235,11 @@ def started(data, problem, schedule, dual=None):
     trainer = data.trainer(problem)
     trainer.start(schedule, dual)
     return trainer
+
+
+def repeatable(method, batch_size):
+    """A batch size with which two runs make the same steps."""
+    return 1 if isinstance(method, BY_CHANCE) else batch_size
 
 
 def everyone(problem):

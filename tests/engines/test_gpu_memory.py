@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import weakref
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from batchsvm.engines.gpu import gram
 from batchsvm.losses import LOSSES
 from batchsvm.methods import Gram
 from helpers import toy
-from simulated import place_simulated
+from simulated import SimulatedKernels, place_simulated
 
 X, _ = toy("hinge", n=90, d=5)
 LABELS = np.random.default_rng(0).integers(0, 6, 90)
@@ -97,6 +98,22 @@ def test_folds_are_trained_side_by_side():
     }
     np.testing.assert_allclose(found["gpu"].scores_, found["cpu"].scores_, atol=0.1)
     assert found["gpu"].gaps_.max() <= 1e-4
+
+
+def test_passes_keep_no_work_space(monkeypatch):
+    spaces = []
+    gather = SimulatedKernels.gather
+
+    def noted(self, rows, cut, out, state=None):
+        spaces.append(weakref.ref(out if out.base is None else out.base))
+        gather(self, rows, cut, out, state)
+
+    monkeypatch.setattr(SimulatedKernels, "gather", noted)
+    with place_simulated(X) as data:
+        data.scores(np.ones((5, 9)))
+        data.gram_times(np.ones((5, 9)))
+        assert len(spaces) >= 2
+        assert not any(space() is not None for space in spaces)
 
 
 def test_data_larger_than_the_device_are_refused_before_anything_is_uploaded():

@@ -22,6 +22,7 @@ from batchsvm.engines.state import start_dual, start_pegasos
 from batchsvm.losses import LOSSES
 from batchsvm.methods import (
     Aggressive,
+    Asynchronous,
     Blocks,
     Gram,
     Guarded,
@@ -110,7 +111,7 @@ def test_an_aggressive_step_never_lowers_the_dual(form):
         both = Both(loss_name, form)
         trainer = both.trainer(Aggressive(gamma=0.5), 30, beta_b=12.0)
         trainer._trainer.state.control[0] = 1.0  # beta: too long steps
-        before = -np.inf
+        before = 0.0  # D(0)
         for step in range(1, 25):
             refusals = int(trainer.refused[0])
             run(trainer, step)
@@ -246,8 +247,12 @@ def test_an_epoch_visits_every_row_once_in_a_fresh_order():
     ("form", "k", "changes", "words"),
     [
         ("csr-float64-int32", 1, {"method": Gram()},
-         'method must be "aggressive", "safe", "naive" or "pegasos" for sparse rows on the gpu'
-         ' engine, not "gram"'),
+         'method must be "asynchronous", "aggressive", "safe", "naive" or "pegasos" for sparse rows'
+         ' on the gpu engine, not "gram"'),
+        ("dense-float64", 1, {"method": Asynchronous()}, 'not "asynchronous"'),
+        ("csr-float64-int32", 3, {"method": Safe()},
+         'method must be "asynchronous" for sparse rows for 3 problems at once on the gpu engine,'
+         ' not "safe"'),
         ("dense-float64", 1, {"method": Guarded()},
          'method must be "gram", "aggressive", "safe", "naive" or "pegasos" on the gpu engine, not'
          ' "guarded"'),
@@ -267,7 +272,3 @@ def test_what_the_engine_does_not_offer_is_refused(form, k, changes, words):
     trainer = both.gpu.trainer(problem)
     with pytest.raises(ValueError, match=words):
         trainer.start(replace(Schedule(Aggressive(), 4), **changes))
-
-
-def test_one_problem_at_a_time_over_sparse_rows():
-    assert Both().gpu.problems_at_once() == 1

@@ -35,6 +35,8 @@ PAIRS = {
     "logistic": (Aggressive(sigma2=0.6, rounds=2), 7, "decay"),
     "absolute": (Gram(batches=3), 8, None),
     "epsilon_insensitive": (Safe(sigma2=0.6), 7, "tail"),
+    "squared_epsilon_insensitive": (Gram(batches=2), 8, None),
+    "squared_error": (Safe(sigma2=0.6), 7, None),
     "quantile": (Pegasos(radius=2.0), 5, None),
     "huber": (Safe(sampling="subsets"), 1, None),
 }
@@ -214,7 +216,7 @@ def as_single_fits(X, columns, lams, weights=None, **options):
 @pytest.mark.parametrize("kind", ["labels", "columns", "lams", "weights"])
 @pytest.mark.parametrize("method", ["auto", Guarded()])
 def test_many_problems_are_as_many_single_fits(engine, kind, method):
-    loss_name = "huber" if kind == "columns" else "hinge"
+    loss_name = "absolute" if kind == "columns" else "hinge"
     X, y = toy(loss_name)
     rng = np.random.default_rng(2)
     options = {"loss": loss_name, "method": method, "tol": 1e-6, "max_epochs": 8, "engine": engine}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from batchsvm.methods import METHODS, Aggressive, Pegasos
-from helpers import FORMATS, LAM, grid, quietly, thinned, toy
+from batchsvm.methods import Aggressive, Pegasos
+from helpers import FORMATS, HOST_METHODS, LAM, grid, quietly, thinned, toy
 
 
 def assert_same_run(X, y, epochs=2, rtol=1e-9, **kwargs):
@@ -28,13 +28,13 @@ def assert_same_run(X, y, epochs=2, rtol=1e-9, **kwargs):
 
 
 @pytest.mark.parametrize("batch_size", [1, 7])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", HOST_METHODS)
 def test_every_method_and_loss(method, loss_name, batch_size):
     X, y = toy(loss_name)
     assert_same_run(X, y, loss=loss_name, lam=LAM, method=method, batch_size=batch_size)
 
 
-@pytest.mark.parametrize(("method", "stored"), thinned(METHODS, FORMATS))
+@pytest.mark.parametrize(("method", "stored"), thinned(HOST_METHODS, FORMATS))
 def test_every_format(method, stored):
     form = FORMATS[stored]
     X, y = toy("hinge")
@@ -44,7 +44,7 @@ def test_every_format(method, stored):
 @pytest.mark.parametrize(
     ("method", "averaging", "sampling", "batch_size"),
     grid(
-        [name for name in METHODS if name not in ("blocks", "gram")],
+        [name for name in HOST_METHODS if name not in ("blocks", "gram")],
         [None, "tail", "decay"],
         ["permutation", "subsets"],
         [1, 7],
@@ -60,7 +60,7 @@ def test_every_sampling_and_averaging(method, averaging, sampling, batch_size):
         rtol=1e-7,
         loss="logistic",
         lam=LAM,
-        method=METHODS[method](sampling=sampling),
+        method=HOST_METHODS[method](sampling=sampling),
         batch_size=batch_size,
         averaging=averaging,
         sample_weight=weights,
@@ -113,5 +113,5 @@ def test_long_decaying_averages_do_not_underflow():
 def test_warm_starts():
     X, y = toy("hinge")
     first = quietly(X, y, lam=LAM, tol=0, max_epochs=2, random_state=0)
-    for method in METHODS:
+    for method in HOST_METHODS:
         assert_same_run(X, y, lam=LAM, method=method, batch_size=5, initial=first)

@@ -16,9 +16,9 @@ from batchsvm.datasets import text
 from batchsvm.engines.cpu.column_slices import slice_columns
 from batchsvm.engines.cpu.workers import WorkerPool
 from batchsvm.losses import LOSSES
-from batchsvm.methods import METHODS, Blocks, Gram, Guarded
+from batchsvm.methods import Blocks, Gram, Guarded
 from batchsvm.models.model import model_of_estimator
-from helpers import FORMATS, LAM, placed, quietly, thinned, toy
+from helpers import FORMATS, HOST_METHODS, LAM, placed, quietly, thinned, toy
 
 # Threads for little data too.
 EAGER = {"min_parallel_nonzeros": 0, "min_worker_nonzeros": 1, "min_pair_nonzeros": 1}
@@ -30,7 +30,7 @@ def fit_on(jobs, X, y, *arguments, **options):
         return quietly(data, y, *arguments, **options)
 
 
-@pytest.mark.parametrize(("method", "stored"), thinned(METHODS, FORMATS))
+@pytest.mark.parametrize(("method", "stored"), thinned(HOST_METHODS, FORMATS))
 def test_any_number_of_threads_gives_the_same_to_rounding(method, stored):
     form = FORMATS[stored]
     X, y = toy("hinge")
@@ -55,7 +55,7 @@ def test_averages_are_the_same_on_two_threads(method, averaging):
     X, y = toy("logistic")
     one, two = (
         fit_on(
-            jobs, X, y, "logistic", LAM, METHODS[method](sampling="subsets"), 5, tol=0,
+            jobs, X, y, "logistic", LAM, HOST_METHODS[method](sampling="subsets"), 5, tol=0,
             max_epochs=6, averaging=averaging, random_state=1,
         )
         for jobs in (1, 2)
@@ -64,7 +64,7 @@ def test_averages_are_the_same_on_two_threads(method, averaging):
 
 
 @pytest.mark.parametrize("jobs", [2, 3])
-@pytest.mark.parametrize("method", ["auto", *METHODS])
+@pytest.mark.parametrize("method", ["auto", *HOST_METHODS])
 def test_the_same_seed_and_threads_give_the_same_bits(method, jobs):
     X, y = toy("hinge")
     first, second = (

@@ -27,7 +27,10 @@ from batchsvm import BatchSVC, BatchSVR, losses, methods
 # Older ones read polars' values, and need an interface for its names that polars has dropped.
 READS_POLARS = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
 CLASSIFICATION = ["hinge", "smoothed_hinge", "squared_hinge", "logistic"]
-REGRESSION = ["epsilon_insensitive", "absolute", "quantile", "huber"]
+REGRESSION = [
+    "epsilon_insensitive", "squared_epsilon_insensitive", "squared_error", "absolute", "quantile",
+    "huber",
+]  # fmt: skip
 
 
 # The same problem as scikit-learn's

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -122,8 +123,9 @@ def test_a_stream_goes_on_from_a_fit_and_promises_nothing():
     model.partial_fit(*population(20, 1))
     assert np.linalg.norm(model.coef_ - fitted) < 0.1 * np.linalg.norm(fitted)
     assert model.stream_.rows == 2020
-    for name in ("certificate_", "history_", "dual_coef_", "plan_", "n_iter_"):
+    for name in ("certificate_", "history_", "dual_coef_", "plan_"):
         assert not hasattr(model, name)
+    assert model.n_iter_ == 1
     model.fit(X, y)
     assert not hasattr(model, "stream_")
     np.testing.assert_array_equal(model.coef_, fitted)
@@ -166,13 +168,24 @@ def test_a_chunk_may_lack_classes_and_have_one_row():
     [
         ({"C": 1.0}, "C must be None for partial_fit, not 1.0: it depends on the number of rows"),
         ({"intercept": "free"}, "intercept must be 'penalised' for partial_fit, not 'free'"),
-        ({"loss": "squared_hinge"}, "loss must have a Lipschitz constant .* SquaredHinge has none"),
+        (
+            {"loss": "squared_hinge"},
+            "loss must have a Lipschitz constant .* 'squared_hinge'",
+        ),
         ({"class_weight": "balanced"}, "class_weight must be None or a dict for partial_fit"),
     ],
 )
 def test_what_a_stream_cannot_do(parameters, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        BatchSVC(**parameters).partial_fit(*population(10, 0), classes=[0, 1])
+    """partial_fit is not there where it would always refuse, and the cause says why."""
+    model = BatchSVC(**parameters)
+    assert not hasattr(model, "partial_fit")
+    with pytest.raises(AttributeError, match="has no attribute 'partial_fit'") as caught:
+        model.partial_fit(*population(10, 0), classes=[0, 1])
+    assert re.match(sentence, str(caught.value.__cause__))
+    assert hasattr(BatchSVC(), "partial_fit")
+    assert hasattr(BatchSVC(intercept="free", fit_intercept=False), "partial_fit")
+    with pytest.raises(ValueError, match="loss must be one of"):
+        BatchSVC("hing").partial_fit(*population(10, 0), classes=[0, 1])
 
 
 def test_classes_of_a_stream():

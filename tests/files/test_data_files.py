@@ -104,7 +104,7 @@ def test_the_label_column_by_name(tmp_path):
     with pytest.raises(DataFileError, match="column 'kind' must hold numbers, not string"):
         read(path)
     path.write_text("a,label\n1,2\n,3\n")
-    with pytest.raises(DataFileError, match="column 'a' has 1 empty cells"):
+    with pytest.raises(DataFileError, match="column 'a' has an empty cell in row 1 "):
         read(path)
     path.write_text("a,label\n")
     with pytest.raises(DataFileError, match="holds no rows"):

@@ -33,7 +33,8 @@ def test_launches_of_several_epochs(method, b):
 
 @pytest.mark.parametrize("b", [64, 700])
 def test_a_launch_ends_with_the_first_epoch_within_the_target(b):
-    device, simulated = Pair("csr-float32-int32").trainers(Safe(), b, "float64")
+    pair = Pair("csr-float32-int32")
+    device, simulated = pair.trainers(Safe(), b, "float64", beta_b=float(b))
     for target in (0.5, 0.2, 0.1):
         shown = [t.run(4000, np.array([target]), StopFlag()) for t in (device, simulated)]
         assert shown[0].iterations == shown[1].iterations

@@ -225,6 +225,8 @@ OBJECTS = [kind() for kind in LOSSES.values()] + [
     losses.Hinge(margin=0.3),
     losses.SmoothedHinge(smoothing=0.25),
     losses.EpsilonInsensitive(epsilon=0.0),
+    losses.SquaredEpsilonInsensitive(epsilon=0.7),
+    losses.SquaredError(factor=1.5),
     losses.Quantile(quantile=0.9),
     losses.Huber(delta=0.3),
 ]

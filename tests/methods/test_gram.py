@@ -18,20 +18,18 @@ from batchsvm.engines import ENGINES, batch_order, place_on
 from batchsvm.losses import LOSSES
 from batchsvm.methods import Gram, joint_theta, next_joint_beta
 from batchsvm.methods.gram import GAMMA, LARGEST_FIRST_BETA
-from helpers import LAM, grid, placed, quietly, toy
+from helpers import LAM, grid, placed, quietly, signs_and_offsets, toy
 
 TINY = 1e-300
+
+# A round of the streamed engine is one within a part.
+IN_ONE_PART = [name for name in ENGINES if name != "streamed"]
 
 
 @pytest.fixture
 def one_cut(monkeypatch):
     """Few batches keep their rows too, as many batches do."""
     monkeypatch.setattr(batch_order, "FEW_BATCHES", 0)
-
-
-def signs_and_offsets(loss, y):
-    """s and o of the responses a = s <w, x> - o."""
-    return (y, np.zeros_like(y)) if loss.task == "classification" else (np.ones_like(y), y)
 
 
 def batches_of(n, b, seed, epochs):
@@ -124,7 +122,9 @@ def test_many_sweeps_maximise_the_dual_over_the_batch(loss_name, b):
     rows = batches_of(60, b, seed=2, epochs=1)[0]
     assert set(np.flatnonzero(solution.alpha)) <= set(rows)
     found = oracle.dual(X, y, solution.alpha, loss_name, LAM)
-    assert found == pytest.approx(best_dual(X, y, loss_name, rows), rel=1e-5, abs=1e-9)
+    # SciPy's optimizer comes less close where the conjugate has a kink and no bound.
+    rel = 1e-4 if loss_name == "squared_epsilon_insensitive" else 1e-5
+    assert found == pytest.approx(best_dual(X, y, loss_name, rows), rel=rel, abs=1e-9)
     once = quietly(X, y, loss_name, LAM, Gram(), b, tol=0, max_epochs=b / 60, random_state=2)
     assert oracle.dual(X, y, once.alpha, loss_name, LAM) < found
 
@@ -176,7 +176,7 @@ class Rounds:
         """As the next round will use it."""
         group = getattr(self.trainer, "trainers", None)
         state = group[0].state if group else self.trainer.state
-        if isinstance(state.beta, np.ndarray):
+        if hasattr(state.beta, "shape"):  # an array, of NumPy or of a device
             state.beta[:] = beta
         else:
             state.beta = beta
@@ -255,7 +255,7 @@ def test_a_round_goes_as_far_as_the_dual_rises(engine, jobs, loss_name):
     assert 0 < shortened < len(rounds)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", IN_ONE_PART)
 def test_the_dual_never_falls(engine, loss_name):
     X, y, c = alike(loss_name)
     with place_on(engine, X, 1) as data:
@@ -338,7 +338,7 @@ def test_threads_and_matrices_that_are_not_kept_change_no_bit(form, bias):
 
 
 @pytest.mark.usefixtures("one_cut")
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", IN_ONE_PART)
 def test_the_estimate_is_of_the_rows_as_each_round_found_them(engine):
     X, y, c = alike("hinge")
     with place_on(engine, X, 1) as data:

@@ -12,6 +12,7 @@ from batchsvm.methods import (
     METHODS,
     SAMPLINGS,
     Aggressive,
+    Asynchronous,
     Blocks,
     DualMethod,
     Gram,
@@ -95,14 +96,17 @@ def test_theta_that_rounding_keeps_from_1_is_1():
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
-    [(Naive, 1.0), (Safe, 3.5), (Guarded, 1.0), (Aggressive, 3.5), (Blocks, 1.0), (Gram, 1.0)],
-)
+    [(Naive, 1.0), (Safe, 3.5), (Guarded, 1.0), (Aggressive, 3.5), (Blocks, 1.0), (Gram, 1.0),
+     (Asynchronous, 1.0)],
+)  # fmt: skip
 def test_the_first_beta(kind, expected):
     assert kind().first_beta(3.5) == expected
 
 
 def test_every_dual_method_is_in_the_table_of_first_betas():
-    assert set(DUAL_METHODS) == {Naive, Safe, Guarded, Aggressive, Blocks, Gram}
+    assert set(DUAL_METHODS) == {
+        Naive, Safe, Guarded, Aggressive, Blocks, Gram, Asynchronous
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", DUAL_METHODS)

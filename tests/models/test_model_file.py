@@ -309,8 +309,20 @@ def test_our_estimators_are_saved_with_what_certifies_them(tmp_path, iris, diabe
     free.save(tmp_path / "model")
     model = batchsvm.load(tmp_path / "model")
     assert model.certificates == (free.certificate_,)
-    with pytest.raises(ValueError, match="holds no dual point"):
-        certify_model(model, X[two], y[two])
+    assert model.free_intercept
+    [again] = certify_model(model, X[two], y[two])
+    assert again.primal == pytest.approx(free.certificate_.primal, rel=1e-14)
+    assert again.dual == pytest.approx(free.certificate_.dual, rel=1e-13)
+    # A dual point that is out of balance proves nothing until it is brought back.
+    model.alpha[0, :5] = 0.0
+    [off] = certify_model(model, X[two], y[two])
+    assert off.primal == free.certificate_.primal
+    assert off.dual < free.certificate_.dual
+    heavy = BatchSVC(lam=0.01, class_weight={0: 3.0}, random_state=0)
+    heavy.fit(X, y, sample_weight=y + 1.0).save(tmp_path / "model")
+    model = batchsvm.load(tmp_path / "model")
+    np.testing.assert_array_equal(model.class_weights, [3.0, 1.0, 1.0])
+    assert certify_model(model, X, y, y + 1.0) == list(heavy.certificate_)
     with pytest.raises(NotFittedError):
         BatchSVC().save(tmp_path / "model")
 

@@ -147,8 +147,8 @@ class TestLemmas:
         X = unit_rows(n, self.d, 2, shared=0.5) * rng.uniform(0.5, 3, size=(n, 1))
         y = signs(n, 3)
         loss = LOSSES[loss_name]()
-        top = min(loss.upper, 3.0)
-        alpha, other = (rng.uniform(loss.lower, top, size=n) for _ in range(2))
+        bottom, top = max(loss.lower, -3.0), min(loss.upper, 3.0)
+        alpha, other = (rng.uniform(bottom, top, size=n) for _ in range(2))
         delta = other - alpha
 
         def D(alpha):

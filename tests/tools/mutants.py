@@ -39,7 +39,8 @@ COPIED = ("src", "tests", "pyproject.toml", "README.md")
 
 # Which tests belong to a file: those of the first entry that its path begins with, in this order.
 CONFORMANCE = [
-    f"tests/engines/conformance{part}.py" for part in ("", "_passes", "_trainer", "_training")
+    f"tests/engines/conformance{part}.py"
+    for part in ("", "_ends", "_newton", "_passes", "_trainer", "_training")
 ]
 CORE = ["tests/core", *CONFORMANCE]
 ENGINES = [

@@ -1,0 +1,256 @@
+"""Newton's method as a user meets it, and when "auto" takes it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+import batchsvm
+from batchsvm import BatchSVC, BatchSVR
+from batchsvm.core.layout import Workload
+from batchsvm.core.newton_choice import largest_second_derivative, newton_reason
+from batchsvm.core.problem import Facts, make_problem
+from batchsvm.core.tuning import DEFAULT_TUNING
+from batchsvm.engines.newton_equation import (
+    MAX_OWN_COLUMNS,
+    conjugate_gradients,
+    solve_positive,
+)
+from batchsvm.engines.targets import make_targets
+from batchsvm.losses import LOSSES, Huber, Logistic, SmoothedHinge, SquaredHinge
+from batchsvm.methods import Newton
+from helpers import quietly
+
+LAM = 1e-3
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return StandardScaler().fit_transform(X), np.where(y == 1, 1, -1)
+
+
+# The same optimum as scikit-learn's.
+
+
+def test_logistic_regression_is_that_of_scikit_learn(cancer):
+    X, y = cancer
+    ours = BatchSVC("logistic", lam=LAM, intercept="free", method="newton", tol=1e-9).fit(X, y)
+    theirs = LogisticRegression(
+        C=1 / (LAM * len(y)), solver="newton-cholesky", tol=1e-10, max_iter=1000
+    ).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, rtol=1e-3, atol=1e-4)
+    assert ours.certificate_.relative_gap <= 1e-9
+
+
+@pytest.mark.parametrize("stored", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+def test_squared_hinge_is_that_of_scikit_learn(cancer, stored):
+    X, y = cancer
+    ours = BatchSVC("squared_hinge", lam=LAM, method="newton", class_weight="balanced", tol=1e-9)
+    ours.fit(stored(X), y)
+    theirs = LinearSVC(
+        C=1 / (LAM * len(y)), dual=False, tol=1e-10, max_iter=10_000, class_weight="balanced"
+    ).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, rtol=1e-3, atol=1e-5)
+
+
+def test_it_agrees_with_sdca(cancer):
+    X, y = cancer
+    primals = [
+        batchsvm.fit(X, y, SmoothedHinge(0.5), LAM, method=method, tol=1e-7).certificate.primal
+        for method in ("newton", "aggressive")
+    ]
+    assert primals[0] == pytest.approx(primals[1], rel=1e-6)
+
+
+# Everything that a fit can be asked for.
+
+
+def test_all_classes_of_an_estimator(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    model = BatchSVC("logistic", C=1.0, method=Newton(), tol=1e-8).fit(X, y)
+    assert all(certificate.relative_gap <= 1e-8 for certificate in model.certificate_)
+    assert model.score(X, y) > 0.9
+    model.save(tmp_path / "model")
+    assert batchsvm.load(tmp_path / "model").predict(X).tolist() == model.predict(X).tolist()
+
+
+def test_a_path_goes_on_from_one_lam_to_the_next(cancer):
+    X, y = cancer
+    lams = [1e-1, 1e-2, 1e-3, 1e-4]
+    found = batchsvm.path(X, y, lams, "logistic", method="newton", tol=1e-6, random_state=0)
+    cold = [
+        batchsvm.fit(X, y, "logistic", lam, method="newton", tol=1e-6).certificate.primal
+        for lam in lams
+    ]
+    warm = [certificate.primal for certificate in found.certificates]
+    np.testing.assert_allclose(sorted(warm), sorted(cold), rtol=1e-6)
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+def test_a_free_intercept(engine):
+    X, y = load_diabetes(return_X_y=True)
+    y = y + 1000.0
+    model = BatchSVR(
+        "huber", epsilon=20.0, lam=1e-4, intercept="free", method="newton", engine=engine, tol=1e-8
+    ).fit(X, y)
+    assert model.certificate_.relative_gap <= 1e-8
+    assert abs(model.intercept_[0] - y.mean()) < 20
+    residuals = model.predict(X) - y
+    slopes = np.clip(residuals, -20.0, 20.0)
+    assert abs(slopes.mean()) < 1e-2  # the derivative of P by the intercept
+
+
+def test_checkpoints_and_callbacks(cancer):
+    X, y = cancer
+    seen = []
+    solution = quietly(
+        X, y, "logistic", LAM, method="newton", tol=0.0, checkpoints=[1, 2, 3],
+        callback=lambda checkpoint: seen.append(checkpoint) or len(seen) == 4,
+    )  # fmt: skip
+    assert [checkpoint.iteration for checkpoint in seen] == [0, 1, 2, 3]
+    assert solution.status is batchsvm.Status.STOPPED
+    primals = [checkpoint.certificate.primal for checkpoint in seen]
+    assert primals == sorted(primals, reverse=True)
+    assert solution.history.epoch.tolist() == [0, 1, 2, 3]
+
+
+def test_a_fit_ends_where_float64_ends(cancer):
+    X, y = cancer
+    for loss in ("logistic", "squared_hinge", "smoothed_hinge"):
+        solution = quietly(X, y, loss, LAM, method="newton", tol=0.0, max_epochs=60)
+        assert solution.status is batchsvm.Status.PRECISION, loss
+
+
+def test_steps_are_shortened_where_p_would_rise():
+    # Residuals far outside of the parabola: the Hessian is zero at first.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = 50.0 + 0.01 * rng.normal(size=200)
+    solution = batchsvm.fit(X, y, Huber(0.1), 1e-6, bias=1.0, method="newton", tol=1e-6)
+    assert solution.status.converged
+    assert solution.history.refused[-1] > 0
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_more_columns_than_rows(solver):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, MAX_OWN_COLUMNS + 20))
+    y = np.where(rng.random(30) < 0.5, 1, -1)
+    solution = batchsvm.fit(X, y, "logistic", 1e-3, method=Newton(solver), tol=1e-8)
+    assert solution.status.converged
+
+
+# What is refused.
+
+
+def test_losses_with_corners_are_refused(cancer):
+    X, y = cancer
+    words = (
+        'loss must have a continuous slope for method "newton", such as "smoothed_hinge",'
+        ' "squared_hinge", "logistic", "squared_epsilon_insensitive", "squared_error", "huber", not'
+        " Hinge(margin=1.0)"
+    )
+    with pytest.raises(ValueError, match="continuous slope") as found:
+        batchsvm.fit(X, y, "hinge", method="newton")
+    assert str(found.value) == words
+
+
+def test_other_options_are_refused(cancer):
+    X, y = cancer
+    with pytest.raises(ValueError, match='batch_size must be "auto" for method "newton"'):
+        batchsvm.fit(X, y, "logistic", method="newton", batch_size=5)
+    with pytest.raises(ValueError, match="solver must be one of"):
+        batchsvm.fit(X, y, "logistic", method=Newton("lu"))
+    with pytest.raises(ValueError, match="averaging must be None for newton"):
+        batchsvm.fit(X, y, "logistic", method="newton", averaging="tail")
+
+
+# The Newton equation.
+
+
+@pytest.mark.parametrize("p", [1, 7, MAX_OWN_COLUMNS, MAX_OWN_COLUMNS + 1])
+def test_the_newton_equation_is_solved(p):
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(p, p + 3)) * 10.0 ** rng.integers(-4, 4, size=(p, 1))
+    matrix, right = A @ A.T, rng.normal(size=p)
+    matrix[np.diag_indices(p)] *= 1.1
+    expected = np.linalg.solve(matrix, right)
+    found = solve_positive(matrix.copy(), right)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("p", [2, MAX_OWN_COLUMNS + 1])
+def test_an_indefinite_matrix_is_noticed(p):
+    matrix = np.eye(p)
+    matrix[0, 1] = matrix[1, 0] = 2.0
+    assert solve_positive(matrix.copy(), np.ones(p)) is None
+    assert solve_positive(-np.eye(p), np.ones(p)) is None
+
+
+def test_conjugate_gradients_stop_at_their_goal():
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(20, 40))
+    matrix, right = A @ A.T, rng.normal(size=20)
+    for goal in (1e-1, 1e-6):
+        found = conjugate_gradients(lambda v: matrix @ v, right, goal)
+        assert np.linalg.norm(matrix @ found - right) <= 1.001 * goal
+
+
+# When "auto" takes it.
+
+
+def reason(loss, n=100_000, d=30, lam=1e-4, weight=1.0, norm2=30.0, nonzeros=None, k=1):
+    targets = make_targets(2, np.ones(2))
+    problem = make_problem(targets, loss, np.full(k, lam))
+    one = np.ones(k)
+    facts = Facts(n, d, 1.0, n * one, n * one, weight * one, norm2 * one)
+    work = Workload(n, d, nonzeros or n * d, True, 1, DEFAULT_TUNING)
+    return newton_reason(work, problem, facts, 1e-3)
+
+
+def test_auto_takes_newton_where_sdca_is_slow():
+    assert reason(Logistic(), weight=500.0) is not None
+    assert reason(SquaredHinge(), weight=500.0) is not None
+    assert reason(Logistic(), norm2=1e7) is not None  # raw columns
+    words = reason(Logistic(), norm2=1e7)
+    assert "so few columns (30)" in words
+    assert "epochs" in words
+
+
+def test_auto_leaves_the_rest_to_sdca():
+    assert reason(LOSSES["hinge"](), norm2=1e7) is None  # a corner
+    assert reason(Logistic(), d=50_000, nonzeros=7_400_000, norm2=1.0) is None  # text
+    assert reason(Logistic(), d=2000, norm2=1.0, lam=1e-2) is None  # an expensive Hessian
+    assert reason(SmoothedHinge(1e-4), norm2=1e7) is None  # nearly a corner
+    assert reason(Logistic(), norm2=1e7, k=2) is None
+
+
+def test_the_largest_second_derivatives():
+    assert largest_second_derivative(Logistic()) == 0.25
+    assert largest_second_derivative(SquaredHinge()) == 2.0
+    assert largest_second_derivative(SmoothedHinge(0.5)) == 2.0
+    assert largest_second_derivative(Huber(3.0)) == 1.0
+
+
+def test_auto_says_why(cancer):
+    X, y = load_breast_cancer(return_X_y=True)  # columns in thousands beside others below 0.1
+    solution = batchsvm.fit(X, y, "logistic", 1e-4, random_state=0)
+    assert isinstance(solution.method, Newton)
+    assert solution.plan.reason.startswith("Newton's method, since so few columns (30)")
+    assert solution.plan.batch_size == len(y)
+    assert solution.status.converged
+
+
+def test_auto_keeps_to_sdca_for_what_newton_does_not_offer(cancer):
+    X, y = load_breast_cancer(return_X_y=True)
+    for asked in ({"averaging": "decay"}, {"checkpoints": [5, 10]}, {"batch_size": 4}):
+        solution = quietly(X, y, "logistic", 1e-4, max_epochs=3, random_state=0, **asked)
+        assert not isinstance(solution.method, Newton), asked
