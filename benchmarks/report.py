@@ -9,22 +9,24 @@ from statistics import median
 from benchmarks import figures, results
 from benchmarks.gpu.report import gpu
 from benchmarks.judging import GOALS, Entry, best_peer, entries_in, entry_of, geometric_mean, times
+from benchmarks.streamed.report import streamed
 from benchmarks.words import length, table
 
 OURS = "batchsvm"
 HEAD = """# Benchmarks
 
-How fast, how large, how soon, side by side with the solvers that people use today. This page is
-written by `make bench`; nothing in it is typed in. Hinge loss, no intercept, the same λ for all.
+This page compares the time and the memory of batchsvm with those of other solvers. `make bench`
+measures and writes it; no number is entered by hand. All solvers train the hinge loss without an
+intercept, with the same λ.
 """
-METHOD = """Each peer runs in an environment of its own, in a process that has read the data and has
-been warmed up; the seconds are of the fit alone, ours with its checks, plan and certificates. Peers
-that take the data in a format of their own get it beforehand. Sub-optimality is computed outside
-the solver from the w that it returned, against an optimum certified to 1e-8. Solvers take turns, so
-that noise hits all alike. The setting of each solver is the loosest that reaches the goal with
-every seed; times are medians over the rounds, and so are ratios, which are taken round by round. A
-solver goes on to tighter settings until one takes ten times as long as another peer took to get as
-far, or longer than the time allowed.
+METHOD = """Each solver runs in an environment of its own, in a process that has read the data and
+has been warmed up. The time is that of the fit alone; ours includes checks, plan and certificates.
+Peers with a data format of their own get the data converted beforehand. The sub-optimality is
+computed outside the solver, from the w that it returned, relative to an optimum certified to 1e-8.
+Solvers take turns, so that noise affects all of them. The setting of a solver is the loosest one
+that reaches the goal with every seed. Times and ratios are medians over the rounds; ratios are
+computed round by round. A solver proceeds to tighter settings until one takes ten times as long as
+another peer needed for the same goal, or longer than the time allowed.
 """
 
 
@@ -34,6 +36,7 @@ def write(folder: Path) -> Path:
     for section in (
         race, peers, memory, first_fit, start_up, certifying, methods_memory, tiny, growth, scaling,
         gpu,
+        streamed,
     ):  # fmt: skip
         text = section(folder)
         if text:
@@ -97,9 +100,9 @@ def race(folder: Path) -> str:
         ]
         text.append(table(["solver", *(f"to {power(goal)}" for goal in GOALS)], cells))
     text.append(
-        "In brackets, how many times faster than the best peer, and the setting. A dash: no setting"
-        " that it was tried at reached the goal; *missed*: rounds of the race itself that fell"
-        " short of it (some solvers differ from run to run with the same seed).\n\n"
+        "In brackets: how many times faster than the best peer, and the setting. A dash means that"
+        " no setting that was tried reached the goal. *missed* is the number of rounds that did not"
+        " reach it (some solvers differ from run to run with the same seed).\n\n"
         "Raw numbers: [race.csv](race.csv).\n"
     )
     return "\n".join(text)
@@ -132,7 +135,7 @@ def beaten(entry: Entry, reached: dict) -> str:
         return "–"
     peers = {peer: {0: {"seconds": time.seconds}} for peer, time in reached.items()}
     best = best_peer(peers, OURS)
-    return f"{reached[entry].ratio:.2f} ({best})" if best else "no peer got there"
+    return f"{reached[entry].ratio:.2f} ({best})" if best else "no peer reached it"
 
 
 def cell(entry: Entry, reached: dict, rows: list[dict], goal: float) -> str:
@@ -162,7 +165,7 @@ def peers(folder: Path) -> str:
          row["threads"]]
         for row in rows
     ]  # fmt: skip
-    return "## Who takes part\n\n" + table(["solver", "version", "setting", "threads"], cells)
+    return "## Solvers and versions\n\n" + table(["solver", "version", "setting", "threads"], cells)
 
 
 def memory(folder: Path) -> str:
@@ -177,8 +180,8 @@ def memory(folder: Path) -> str:
     sizes = {row["set"]: mib(row["data_bytes"]) for row in rows}
     cells.append(["*the data*", *(sizes[name] for name in sets)])
     return (
-        "## Memory\n\nThe peak of the process in a fit to 1e-3, above what it held with the data"
-        " read and all code loaded; copies of the data count.\n\n" + table(["solver", *sets], cells)
+        "## Memory\n\nThe peak memory of the process during a fit to 1e-3, in addition to the data"
+        " and the loaded code. Copies of the data count.\n\n" + table(["solver", *sets], cells)
     )
 
 
@@ -236,8 +239,8 @@ def tiny(folder: Path) -> str:
     for solver, mine in groups.items():
         ratio = median(a["seconds"] / b["seconds"] for a, b in zip(ours, mine, strict=True))
         cells.append([solver, length(median(row["seconds"] for row in mine)), f"{ratio:.2f}"])
-    return "## Tiny data\n\n150 × 4, all compiled, taking turns.\n\n" + table(
-        ["", "median", "batchsvm.fit takes so many times as long"], cells
+    return "## Tiny data\n\n150 rows × 4 columns, all compiled, interleaved.\n\n" + table(
+        ["", "median", "time of batchsvm.fit / this time"], cells
     )
 
 
@@ -252,11 +255,11 @@ def growth(folder: Path) -> str:
              mib(row["peak_bytes"]), f"{row['vectors']:.1f}"]
             for row in mine
         ]  # fmt: skip
-        heads = ["non-zeros", "rows × columns", "per epoch and non-zero", "data", "peak beside it",
-                 "in vectors of n + d"]  # fmt: skip
+        heads = ["non-zeros", "rows × columns", "per epoch and non-zero", "data",
+                 "peak in addition", "in vectors of n + d"]  # fmt: skip
         text += [
-            f"{'1 thread' if threads == 1 else f'{threads} threads'}: the slowest pace is"
-            f" {max(paces) / min(paces):.2f} times the fastest.\n",
+            f"{'1 thread' if threads == 1 else f'{threads} threads'}: the largest time per non-zero"
+            f" is {max(paces) / min(paces):.2f} times the smallest.\n",
             table(heads, cells),
         ]
     return "## Growth\n\n" + "\n".join(text) if text else ""

@@ -70,6 +70,12 @@ def text(
     """CSR (float64, rows of norm 1) on the host, and y: words by Zipf's law with idf weights, a
     sparse noisy rule.  The default shape is that of rcv1, with 1.35 million non-zeros."""
     random = np.random.default_rng(seed)
+    X = text_rows(n, d, words, random)
+    return X, noisy_labels(X, text_rule(d, random), noise, random)
+
+
+def text_rows(n: int, d: int, words: int, random: np.random.Generator) -> sp.csr_matrix:
+    """Rows of text."""
     p = 1 / np.arange(1, d + 1) ** 0.9
     p /= p.sum()
     counts = random.poisson(words, n).clip(5)
@@ -81,9 +87,20 @@ def text(
     norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
     X = sp.csr_matrix(sp.diags(1 / norms) @ X)
     X.sort_indices()
-    score = X @ (random.standard_normal(d) * (random.random(d) < 0.3))
-    noisy = score + noise * score.std() * random.standard_normal(n)
-    return X, np.where(noisy > np.median(score), 1.0, -1.0)
+    return X
+
+
+def text_rule(d: int, random: np.random.Generator) -> np.ndarray:
+    return random.standard_normal(d) * (random.random(d) < 0.3)
+
+
+def noisy_labels(
+    X: sp.csr_matrix, rule: np.ndarray, noise: float, random: np.random.Generator
+) -> np.ndarray:
+    """-1 and +1, half of each: a linear rule, and noise."""
+    score = X @ rule
+    noisy = score + noise * score.std() * random.standard_normal(X.shape[0])
+    return np.where(noisy > np.median(score), 1.0, -1.0)
 
 
 def clicks(

@@ -24,10 +24,10 @@ def gpu(folder: Path) -> str:
 
 
 HOW = (
-    "Generated data (`benchmarks/gpu/generated.py`), on the device unless a row says so; no"
-    " intercept. Seconds are those of a whole call of `fit`, `fit_many` or `path`, with checks,"
-    " plan and all certificates; the first call, which compiles, is not among them. A gap is the"
-    " proven bound relative to the objective, the worst of all problems.\n"
+    "Generated data (`benchmarks/gpu/generated.py`), on the device unless stated otherwise, without"
+    " an intercept. The seconds are those of a whole call of `fit`, `fit_many` or `path`, including"
+    " checks, plan and all certificates, but not of the first call, which compiles. The gap is the"
+    " largest proven bound of all problems, relative to the objective.\n"
 )
 
 
@@ -97,11 +97,11 @@ def lbfgs(rows: Rows) -> str:
     first = next(iter(rows.values()))
     heads = ["loss", "batchsvm", "L-BFGS", "ratio", "L-BFGS when batchsvm was done"]
     return (
-        "### Against torch's L-BFGS\n\nThe same data, device and process; strong Wolfe line search,"
-        " float32 with TF32 products, a gradient that is written out, all classes in one objective."
-        " It is stopped when (P − D)/P is at most"
+        "### Against torch's L-BFGS\n\nThe same data, device and process. L-BFGS has a strong Wolfe"
+        " line search, float32 with TF32 products, an explicit gradient, and all classes in one"
+        " objective. It is stopped when (P − D)/P is at most"
         f" {first['tol']:g} for every class, where D is a certified lower bound on the optimum that"
-        f" was computed beforehand to {gap(first['reference_gap'])}; what checks that is not"
+        f" was computed beforehand to {gap(first['reference_gap'])}. The time for this check is not"
         " counted.\n\n" + table(heads, cells)
     )
 
@@ -129,8 +129,9 @@ def one_problem(rows: Rows) -> str:
     heads = ["rows × columns", "seconds", "first call", "epochs", "per epoch", "X read once",
              "one certificate", "gap"]  # fmt: skip
     return (
-        f"### One problem\n\nHinge, λ = {first['lam']:g}, tol = {first['tol']:g}, float32. To"
-        " read X once is to sum its entries on the device.\n\n" + table(heads, cells)
+        f"### One problem\n\nHinge, λ = {first['lam']:g}, tol = {first['tol']:g}, float32."
+        " *X read once* is the time to add up the entries of X on the device.\n\n"
+        + table(heads, cells)
     )
 
 
@@ -151,9 +152,9 @@ def text(rows: Rows) -> str:
     heads = ["data", "rows × columns, non-zeros", "λ", "goal", "X on the device", "X on the host",
              "Snap ML on the same device, X on the host"]  # fmt: skip
     return cells and (
-        "### Text\n\nHinge, CSR in float32. The goal is absolute: ours is the proven bound; that of"
-        " Snap ML is its objective in float64 less a certified lower bound on the optimum, at the"
-        " loosest of its settings that reaches the goal.\n\n" + table(heads, cells)
+        "### Text\n\nHinge, CSR in float32. The goal is absolute. For batchsvm it is the proven"
+        " bound; for Snap ML it is its objective in float64 minus a certified lower bound on the"
+        " optimum, with the loosest setting that reaches the goal.\n\n" + table(heads, cells)
     )
 
 

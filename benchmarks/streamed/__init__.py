@@ -1,0 +1,1 @@
+"""Benchmarks of training on data that are larger than memory."""
