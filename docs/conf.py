@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -29,9 +30,8 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "gallery", "**/README.txt"]
 master_doc = "index"
 
-myst_enable_extensions = ["deflist"]
+myst_enable_extensions = ["attrs_inline", "deflist"]
 myst_heading_anchors = 3
-# Pages link to files that are no pages: data of the reproduction, the package's own text.
 suppress_warnings = ["myst.header", "config.cache"]
 
 autosummary_generate = True
@@ -48,18 +48,38 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "download_all_examples": False,
-    "min_reported_time": 0,
+    "min_reported_time": 1e9,  # how long an example took says nothing to a reader
     "write_computation_times": False,
     "remove_config_comments": True,
+    "capture_repr": (),  # what an example prints is shown, and no representation of an object
+    "plot_gallery": True,
 }
 
 html_theme = "pydata_sphinx_theme"
 html_theme_options = {
     "show_prev_next": False,
+    "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
     "secondary_sidebar_items": ["page-toc"],
-    "header_links_before_dropdown": 4,
+    "header_links_before_dropdown": 7,
+    "footer_start": ["copyright"],
+    "footer_end": [],
 }
-html_sidebars = {"**": []}  # the contents are in the header
+html_sidebars = {
+    "index": [],
+    "changelog": [],
+    "**": ["sidebar-nav-bs"],
+}
+html_static_path = ["static"]
+html_css_files = ["pages.css"]
 html_title = "batchsvm"
 html_show_sourcelink = False
+
+
+def without_blank_ends(app, name, source):
+    """A doctest ends with a blank line, which a code box need not show."""
+    source[0] = re.sub(r"\n\n```\n", "\n```\n\n", source[0])
+
+
+def setup(app):
+    app.connect("source-read", without_blank_ends)

@@ -2,9 +2,9 @@
 How far data can be parallelised
 ================================
 
-One number of the data, :math:`\\sigma^2`, says what batches can bring, before any training.
-Words in documents overlap little, and ten rows fit into a batch before they get in each
-other's way; thirty correlated measurements leave room for two.
+The spectral norm :math:`\\sigma^2` of the data tells how much batches can bring, before any
+training. The words of different documents overlap little, so that batches of ten rows do nearly
+the work of ten serial steps. Thirty correlated measurements leave room for batches of two.
 """
 
 import batchsvm
@@ -17,7 +17,7 @@ for name in ("text-like", "breast-cancer"):
     display.axes_[0].set_title(name)
 
 # %%
-# The same as a table, with the iterations that Theorems 1 and 2 promise:
+# The same as a table, with the numbers of iterations that Theorems 1 and 2 guarantee:
 
 data = load("text-like")
 print(batchsvm.plan(data.X, lam=data.lam))

@@ -2,8 +2,8 @@
 Naive, safe and aggressive batches
 ==================================
 
-With batches far beyond :math:`1/\\sigma^2`, naive steps fail, safe steps are slow, and the
-aggressive rule of Algorithm 2 finds by itself how long steps may be.
+With batches far larger than :math:`1/\\sigma^2`, naive steps fail, safe steps are slow, and the
+aggressive rule of Algorithm 2 adapts the length of its steps to the data.
 """
 
 import warnings
@@ -19,7 +19,7 @@ figure, axis = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
 solutions = {}
 for method in ("naive", "safe", "aggressive", "pegasos"):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # naive does not get there: that is the point
+        warnings.simplefilter("ignore")  # some of them do not converge, as expected
         solution = batchsvm.fit(
             data.X, data.y, lam=data.lam, method=method, batch_size=512, max_epochs=60,
             checkpoints=range(2, 400, 4), random_state=0,
@@ -32,7 +32,7 @@ axis.grid(alpha=0.3)
 _ = axis.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
 
 # %%
-# What the aggressive rule did: it lowers :math:`\beta` from the safe value as long as that
-# pays, and refuses a step that would not raise the dual.
+# The aggressive rule lowers :math:`\beta` from the safe value as long as that pays, and refuses a
+# step that would not raise the dual objective:
 
 _ = ScheduleDisplay.from_solution(solutions["aggressive"])

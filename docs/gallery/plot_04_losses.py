@@ -2,8 +2,8 @@
 Regression with four losses
 ===========================
 
-Absolute, Huber, quantile and epsilon-insensitive loss on data with outliers; a column of ones
-is the intercept. Each fit is certified, since all these losses have a dual.
+The absolute, Huber, quantile and epsilon-insensitive loss on data with outliers. A column of ones
+serves as the intercept. Each fit is certified.
 """
 
 import matplotlib.pyplot as plt
@@ -24,7 +24,7 @@ for name, loss in {
     "absolute": losses.Absolute(),
     "Huber": losses.Huber(delta=0.5),
     "90 % quantile": losses.Quantile(quantile=0.9),
-    "insensitive to 0.5": losses.EpsilonInsensitive(epsilon=0.5),
+    "epsilon-insensitive, 0.5": losses.EpsilonInsensitive(epsilon=0.5),
 }.items():
     solution = batchsvm.fit(X, y, loss, lam=1e-4, tol=1e-3, random_state=0)
     axis.plot(x, X @ solution.w, label=f"{name}, gap {solution.certificate.gap:.1e}")

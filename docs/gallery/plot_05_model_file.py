@@ -2,8 +2,8 @@
 A model file that anyone can check
 ==================================
 
-A model file holds the dual point beside the coefficients. Who has the data can compute the
-certificate anew, without believing a word of the file.
+A model file contains the dual point as well as the coefficients. Anyone who has the data can
+compute the certificate again, and need not trust the numbers that the file states.
 """
 
 import tempfile
@@ -26,10 +26,11 @@ with tempfile.TemporaryDirectory() as folder:
     model = batchsvm.load(path)
     again = batchsvm.Solution.load(path)
 
+accuracy = (model.predict(data.X_test) == data.y_test).mean()
 print(certify_model(model, data.X, data.y)[0])
-print("accuracy on other data:", (model.predict(data.X_test) == data.y_test).mean())
+print(f"accuracy on the test rows: {accuracy:.3f}")
 
 # %%
-# The file remembers how the fit went, too:
+# The file also contains the history of the fit:
 
 _ = ConvergenceDisplay.from_solution(again)
