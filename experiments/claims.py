@@ -63,7 +63,7 @@ def sdca_ahead_at_one(m: Medians, name: str, facts: Facts) -> Evidence:
 def near_linear(m: Medians, name: str, facts: Facts) -> Evidence:
     within = [b for b in facts.sizes if 1 < b <= facts.inverse_sigma2]
     if not within:
-        return Evidence(None, f"1/σ² = {facts.inverse_sigma2:.2g}: no batch that small")
+        return Evidence(None, f"1/σ² = {facts.inverse_sigma2:.2g}: no batch is that small")
     b = within[-1]
     # beta_b is at most 2 there, so that the theory promises at least half of b.
     speedups = {x: _ratio(m[name, x, 1], m[name, x, b]) for x in ("pegasos", "safe", "aggressive")}
@@ -75,7 +75,7 @@ def safe_flattens(m: Medians, name: str, facts: Facts) -> Evidence:
     far = [b for b in facts.sizes if b >= 8 * facts.inverse_sigma2]
     reached = [b for b in far if m[name, "safe", b] < inf]
     if len(reached) < 2:
-        return Evidence(None, "safe SDCA does not get there within the epochs allowed")
+        return Evidence(None, "safe SDCA does not reach the goal within the epochs allowed")
     gain = _ratio(m[name, "safe", reached[0]], m[name, "safe", reached[-1]])
     ideal = reached[-1] / reached[0]
     return Evidence(
@@ -95,14 +95,14 @@ def safe_never_worse(m: Medians, name: str, facts: Facts) -> Evidence:
         if m[name, "safe", b] == inf and values and facts.most[b] > 1.5 * min(values)
     ]  # fmt: skip
     holds = worst <= 1.1 and not missed
-    note = f"; does not get there at b = {missed[0]}" if missed else ""
+    note = f"; does not reach the goal at b = {missed[0]}" if missed else ""
     return Evidence(holds, f"largest rise from one b to the next: {worst:.2f}-fold{note}")
 
 
 def naive_rises(m: Medians, name: str, facts: Facts) -> Evidence:
     if facts.naive_rise is None:
         return Evidence(None, "not in Figure 2")
-    words = f"it ends {facts.naive_rise:.1f} times as far from the optimum as it once was"
+    words = f"at the end the error is {facts.naive_rise:.1f} times its minimum"
     return Evidence(facts.naive_rise > 1.5, words)
 
 
@@ -235,7 +235,7 @@ CLAIMS = [
     Claim("5", "The safe variant does not deteriorate", safe_never_worse),
     Claim("4.1, 5", "The naive variant deteriorates or fails for large batches", naive_fails),
     Claim("4.1, 5", "Along a run, naive's objective gets worse again past some b", naive_rises),
-    Claim("5", "Pegasos and aggressive go on gaining beyond b about 1/σ²", beyond_the_knee),
+    Claim("5", "Pegasos and aggressive continue to gain beyond b about 1/σ²", beyond_the_knee),
     Claim("5, 6", "Aggressive has roughly the speed-ups of Pegasos (half or more)", same_speedups),
     Claim("5", "The aggressive variant improves past naive's failure", aggressive_goes_on),
     Claim("5", "The aggressive variant leads Pegasos at every b", aggressive_leads_pegasos),
@@ -244,7 +244,10 @@ CLAIMS = [
         gram_needs_no_more_epochs,
     ),
     Claim("4.3", "Adapting rho further within an iteration is not worth it", more_rounds),
-    Claim("6", "Too large a β, here from σ² = 1, costs the safe variant its gains", beta_too_large),
+    Claim(
+        "6", "A β that is too large, here from σ² = 1, costs the safe variant its gains",
+        beta_too_large,
+    ),
     Claim("4.3", "A very crude bound on σ², here 1, is enough for aggressive", crude_is_enough),
 ]  # fmt: skip
 

@@ -45,17 +45,17 @@ def write_report(
         text += [f"\n### {LABEL[averaging].capitalize()}\n\n![Figure 1]({name}.png)\n"]
         text += [iterations_table(claims.medians(chosen, averaging), facts)]
     text.append(
-        "\nMedian of the seeds; a dash: most of them did not get there; an empty place was not"
-        f" run. {how_gram_was_run(study)} In the figure bands are the range over seeds and the"
-        " dotted line is b = 1/σ². At the top, a cross is a batch size at which most runs failed,"
-        " and a triangle one at which most did not get there in the iterations allowed, but were"
-        " getting better.\n"
+        "\nThe numbers are medians over the seeds. A dash means that most of them did not reach the"
+        f" goal; an empty cell was not run. {how_gram_was_run(study)} In the figure, the bands show"
+        " the range over the seeds, and the dotted line is b = 1/σ². At the top, a cross marks a"
+        " batch size at which most runs failed, and a triangle one at which most runs were still"
+        " improving when they ended.\n"
     )
     if paths:
         figures.figure2(folder, paths)
         text.append(
             "\n## Figure 2: along a run\n\n![Figure 2](figure2.png)\n\nWith the decaying average,"
-            " at a b before and at one past the failure of the naive variant.\n"
+            " at one b below and at one above that at which the naive variant fails.\n"
         )
     text.append(theory_table(plain, facts, study))
     spent = wall_clock(times, claims.medians(plain))
@@ -77,14 +77,13 @@ def write_report(
 HEAD = f"""# The paper's experiments, reproduced
 
 Section 5 of Takáč, Bijral, Richtárik, Srebro, *Mini-Batch Primal and Dual Methods for SVMs* (ICML
-2013), run by `make reproduce`. This page is written by that command; nothing in it is typed in.
-An iteration looks at one batch. Counted are iterations until the primal objective is within
-{ACCURACY:g} of its optimum, which is certified to 1e-8. Batches are drawn as in the paper (uniform
-subsets); SDCA takes the general step (β‖x_i‖²) with σ² of the rows scaled to unit norm. *gram* is
-the joint update over a batch, which Section 4.2 names and sets aside. It visits each row once in
-an epoch: rows are cut into batches once, or anew in each epoch where they make {FEW_BATCHES}
-batches or fewer. With b = 1 it is serial SDCA in that order, and differs from the other dual
-methods by that alone.
+2013), run by `make reproduce`. That command writes this page; no number is entered by hand.
+An iteration processes one batch. The tables count the iterations until the primal objective is
+within {ACCURACY:g} of its optimum, which is certified to 1e-8. Batches are drawn as in the paper
+(uniform subsets). SDCA takes the general step (β‖x_i‖²) with the σ² of rows scaled to unit norm.
+*gram* is the joint update over a batch, which Section 4.2 mentions and sets aside. It visits each
+row once per epoch: rows are divided into batches once, or again in each epoch if there are
+{FEW_BATCHES} batches or fewer. With b = 1 it is serial SDCA in that order of rows.
 """
 
 
@@ -92,14 +91,14 @@ def conditions(study, rows: list[dict], minutes: float) -> str:
     """Seeds, what counts as a failure, and where and with what the cells were computed."""
     ends = Counter(row["outcome"] for row in rows)
     return (
-        f"\nSeeds {', '.join(map(str, study.seeds))}. A run is given {study.max_epochs:g} epochs or"
-        f" {study.least_iterations:,} iterations, whichever is more; it ends early at half of"
-        " them if what it gained in the last quarter, gained 2.5 times over, would not be enough,"
-        f" and at a quarter if the error, above {10 * ACCURACY:g}, has stopped falling. A run that"
-        f" did not get there has *failed* if its error fell slower than t^-{STUCK:g} in the last"
-        " half of what it ran, and is *unfinished* otherwise. Errors are looked at up to 50 %"
-        " apart, and 2 % apart where they cross the goal; on cov they go up and down on the way,"
-        f" so that an earlier crossing may be missed. {len(rows):,} results"
+        f"\nSeeds {', '.join(map(str, study.seeds))}. A run may take {study.max_epochs:g} epochs or"
+        f" {study.least_iterations:,} iterations, whichever is more. It ends at half of them if 2.5"
+        " times its gain in the last quarter would not be enough, and at a quarter if the error is"
+        f" above {10 * ACCURACY:g} and has stopped falling. A run that did not reach the goal has"
+        f" *failed* if its error fell slower than t^-{STUCK:g} in the last half of the run, and is"
+        " *unfinished* otherwise. Errors are measured at most 50 % apart, and 2 % apart close to"
+        " the goal. On cov the errors go up and down during a run, so that an earlier crossing may"
+        f" be missed. {len(rows):,} results"
         f" ({', '.join(f'{count:,} {end}' for end, count in ends.most_common())}) took"
         f" {minutes:.0f} processor-minutes{measured_by(rows)}.\n\n"
         "Raw numbers: [cells.csv](cells.csv), [trajectories.csv](trajectories.csv),"
@@ -112,9 +111,9 @@ def how_gram_was_run(study) -> str:
     less = ", ".join(f"{name}: {b:,}" for name, b in study.less_gram.items())
     seeds = ", ".join(str(seed) for seed in study.slow_gram_seeds)
     return (
-        "*gram* takes no averages; since large Gram matrices take long, it was run up to"
-        f" b = {study.largest_gram_b:,}{f' ({less})' if less else ''}, and with seeds {seeds} alone"
-        f" from b = {study.slow_gram_b:,} on."
+        "*gram* has no averages. Large Gram matrices take long, so that it was run up to"
+        f" b = {study.largest_gram_b:,}{f' ({less})' if less else ''}, and only with the seeds"
+        f" {seeds} from b = {study.slow_gram_b:,} on."
     )
 
 
@@ -133,9 +132,9 @@ def measured_by(rows: list[dict]) -> str:
         named = ", ".join(method for method in FIGURE_1 if method in methods)
         parts.append(f"{len(mine):,} ({named}) by code with the fingerprint {code} on {where}")
     return (
-        ". They were not all measured by the same code, and none was measured again because the"
-        f" code had changed: {', and '.join(parts)}. Each used the σ² of its own code; Table 1 and"
-        f" what the theorems promise are of code with the fingerprint {fingerprint()}"
+        ". They were measured by different versions of the code, and none was measured again after"
+        f" the code had changed: {', and '.join(parts)}. Each used the σ² of its own code. Table 1"
+        f" and the iterations of the theorems are from code with the fingerprint {fingerprint()}"
     )
 
 
@@ -197,8 +196,9 @@ def theory_table(rows: list[dict], facts, study) -> str:
     m = claims.medians(rows)
     lines = [
         "\n## Theory against practice\n",
-        "Iterations that Theorem 1 (Pegasos, tail average) and Theorem 2 (safe SDCA, averaged α)"
-        f" promise for {ACCURACY:g}, and the ratio to what the last iterate needed.\n",
+        "The numbers of iterations that Theorem 1 (Pegasos, tail average) and Theorem 2 (safe SDCA,"
+        f" averaged α) guarantee for {ACCURACY:g}, and their ratios to what the last iterate"
+        " needed.\n",
         "| set | b | Theorem 1 | observed | ratio | Theorem 2 | observed | ratio |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
@@ -235,9 +235,9 @@ def clock_section(spent: dict[tuple, float], times: list[dict], study) -> str:
         f"Milliseconds to {ACCURACY:g}, by method and threads: the median number of iterations of"
         " the last iterate (Figure 1) times the median time of an iteration, without set-up and"
         f" certificates, measured on {times[0]['machine']} while nothing else ran. The columns are"
-        " cut among the threads where a batch has work enough for that; elsewhere one thread does"
-        " it all, and the two times differ by noise alone. Rows seen one by one need the least work"
-        " in all: the fastest batch is the smallest that keeps the threads busy.\n",
+        " divided among the threads if a batch has enough work for that; otherwise one thread does"
+        " all of it, and the two times differ only by noise. Visiting rows one by one needs the"
+        " least work: the fastest batch is the smallest one that keeps the threads busy.\n",
     ]
     for name in study.sets:
         sizes = sorted({row["b"] for row in times if row["data"] == name})
@@ -260,7 +260,7 @@ def variations_tables(rows: list[dict], facts, study) -> str:
     names = sorted({key[1] for key in m if "," in key[1]})
     lines = [
         "\n## Beyond the paper\n",
-        "Iterations of each variant, and in brackets the ratio to the plain method at the same"
+        "The iterations of each variant; in brackets their ratio to the plain method with the same"
         " b.\n",
     ]
     sizes = study.variation_sizes
@@ -287,7 +287,7 @@ def losses_section(rows: list[dict], study) -> str:
         "\n\n### Other losses\n",
         "![Other losses](losses.png)\n",
         "Iterations against b on the axes of Figure 1: hinge solid, logistic dashed, smoothed hinge"
-        " dotted. Each loss has an optimum of its own; the goal is 0.001 from it.\n",
+        " dotted. Each loss has its own optimum, and the goal is to be within 0.001 of it.\n",
     ]
     for loss in figures.LOSS_LINES:
         m = claims.medians(rows, loss=loss)
