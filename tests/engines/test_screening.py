@@ -19,6 +19,7 @@ from batchsvm.engines.screening import (
     NEXT_FULL_PASS,
     PROMISE,
     RISE,
+    ROWS_DRAWN_PER_VISIT,
     SEEN,
     SLACK,
     VIOLATION,
@@ -51,6 +52,16 @@ def test_the_first_full_pass_is_due_at_a_part_of_the_loss_at_zero():
     assert pytest.approx(3.0) == FIRST_LEVEL
     assert end_epoch(make_screening(100, True, AT_ZERO), FIRST_LEVEL)
     assert not end_epoch(make_screening(100, True, AT_ZERO), above(FIRST_LEVEL))
+
+
+def test_epochs_of_few_rows_do_not_put_a_full_pass_off_for_long():
+    # Each epoch draws its order from all rows: a thousand epochs of one row would take longer than
+    # many full passes.
+    screening = make_screening(64_000, True, AT_ZERO)
+    epochs = 1
+    while not end_epoch(screening, 1e-9, seen=1.0, kept=1.0):
+        epochs += 1
+        assert epochs <= 2
 
 
 def test_the_next_full_pass_is_due_at_a_tenth_of_the_gap_of_the_last():
@@ -86,11 +97,12 @@ def test_a_target_that_is_nearly_as_large_as_the_level_is_waited_for():
 @pytest.mark.parametrize(("n", "least"), [(60, 100), (3200, 100), (6400, 200)])
 def test_a_full_pass_comes_only_after_some_visits(n, least):
     screening = make_screening(n, True, AT_ZERO)
-    assert not end_epoch(screening, 0.0, seen=least - 1)
+    drawn = n / ROWS_DRAWN_PER_VISIT  # counts as visits, once per epoch
+    assert not end_epoch(screening, 0.0, seen=least - drawn - 1)
     assert end_epoch(screening, 0.0, seen=1)  # those of the epoch before count too
     assert end_epoch(screening, 0.0, seen=1)
     screening.note_full_pass(1.0, np.ones(n, np.bool_))
-    assert not end_epoch(screening, 0.0, seen=least - 1)
+    assert not end_epoch(screening, 0.0, seen=least - drawn - 1)
     assert end_epoch(screening, 0.0, seen=1)
 
 

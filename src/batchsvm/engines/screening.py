@@ -32,6 +32,9 @@ WORTH_A_FULL_PASS = 4.0
 # move, few rows are visited, and of little data a full pass takes longer than a hundred visits.
 MIN_EPOCHS_BETWEEN_PASSES = 1 / 32
 MIN_VISITS_BETWEEN_PASSES = 100.0
+# A new order of visits is drawn from all rows, whether they are left out or not: for so many rows
+# that takes as long as a visit.  Where few rows are left, epochs cost little else.
+ROWS_DRAWN_PER_VISIT = 64.0
 # Slack, in mean violations; in the first epoch, when w is still far off, it is more.
 SLACK = 2.0
 FIRST_SLACK = 6.0
@@ -54,6 +57,7 @@ class Screening(NamedTuple):
     # The estimates of epochs: visits so far, and the gap, N times.
     noted: np.ndarray
     min_visits: float  # between two full passes
+    draw_visits: float  # what it takes to draw the order of an epoch, in visits
     skips: bool
 
     def store(self, worker, seen, gap, violation, kept):
@@ -110,7 +114,7 @@ class Screening(NamedTuple):
         level = self.levels[_NEXT_PASS]
         if level < WORTH_A_FULL_PASS * target:
             level = target
-        self.levels[_VISITS] += seen
+        self.levels[_VISITS] += seen + self.draw_visits
         return kept + waiting < 1.0 or (gap <= level and self.levels[_VISITS] >= self.min_visits)
 
     @property
@@ -142,5 +146,6 @@ def make_screening(n: int, skips: bool, gap_at_zero: float, workers: int = 1) ->
         np.array([np.inf, FIRST_FULL_PASS * gap_at_zero, 1.0, np.inf, 0.0, 0.0, 1.0, 0.0, 0.0]),
         np.zeros((MOST_NOTED, 2)),
         max(MIN_EPOCHS_BETWEEN_PASSES * n, MIN_VISITS_BETWEEN_PASSES),
+        n / ROWS_DRAWN_PER_VISIT,
         skips,
     )
