@@ -223,12 +223,14 @@ def read_method(method: Any) -> Method | None:
     return method
 
 
-def refuse_corners(loss: Loss, method: Method | None) -> None:
-    """Newton's method needs losses whose slope does not jump."""
+def refuse_corners(loss: Loss, method: Method | None, engine: str) -> None:
+    """Where rows are not in the memory of this host, Newton's method needs losses whose slope does
+    not jump."""
     if isinstance(method, Newton) and not is_smooth(loss):
         smooth = ", ".join(f'"{name}"' for name, kind in LOSSES.items() if is_smooth(kind))
         raise ValueError(
-            f'loss must have a continuous slope for method "newton", such as {smooth}, not {loss}'
+            f'loss must have a continuous slope for method "newton" on engine="{engine}", such as'
+            f' {smooth}, not {loss}; engine="cpu" takes every loss'
         )
 
 

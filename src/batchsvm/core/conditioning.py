@@ -12,7 +12,7 @@ from batchsvm.core.options import FitOptions
 from batchsvm.core.problem import Problem
 from batchsvm.core.warning import warn_user
 from batchsvm.losses import Loss
-from batchsvm.methods import Newton, is_smooth
+from batchsvm.methods import Newton
 
 if TYPE_CHECKING:
     from batchsvm.engines.protocol import Dataset
@@ -44,8 +44,7 @@ def _is_newton(data: Dataset, problem: Problem, options: FitOptions) -> bool:
     it can."""
     if options.method is not None:
         return isinstance(options.method, Newton)
-    few = problem.columns(data.d) <= data.tuning.max_hessian_columns
-    return is_smooth(problem.loss) and few and data.cheap_passes
+    return data.cheap_passes and problem.columns(data.d) <= data.tuning.max_hessian_columns
 
 
 def column_ratio(data: Dataset) -> float:

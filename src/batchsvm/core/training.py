@@ -60,7 +60,8 @@ def train(
     if not checks.is_word(options.batch_size, "auto"):
         words = f"'auto' or an integer from 1 to n = {data.n}"
         checks.whole("batch_size", options.batch_size, 1, data.n, words)
-    checks.refuse_corners(problem.loss, options.method)
+    if not data.cheap_passes:
+        checks.refuse_corners(problem.loss, options.method, data.engine)
     _refuse_precision(data, options.precision)
     trainer = data.trainer(problem)
     data_checks.refuse_infinite_loss(float(trainer.facts.losses_at_zero.max()))

@@ -16,7 +16,10 @@ from batchsvm.core.proven import settled, uncertainty
 from batchsvm.core.vectors import norm
 from batchsvm.engines.base_dataset import BaseDataset, targets_of
 from batchsvm.engines.host_problem import AlphaOf, HostProblem
-from batchsvm.engines.protocol import Dual, GradientSums
+from batchsvm.engines.newton import NewtonTrainer
+from batchsvm.engines.protocol import Dual, GradientSums, Trainer
+from batchsvm.engines.proximal_newton import ProximalNewtonTrainer
+from batchsvm.methods import is_smooth
 
 
 class HostDataset(BaseDataset, ABC):
@@ -54,6 +57,11 @@ class HostDataset(BaseDataset, ABC):
 
     def facts(self, problem: Problem) -> Facts:
         return join_facts([bound.facts for _, bound in self.bound(problem)])
+
+    def newton_trainer(self, problem: Problem, trainer: Trainer) -> NewtonTrainer:
+        self.require_open()
+        kind = NewtonTrainer if is_smooth(problem.loss) else ProximalNewtonTrainer
+        return kind(self, problem, trainer)
 
     def dual(
         self, problem: Problem, alpha: np.ndarray | None = None, project: bool = True

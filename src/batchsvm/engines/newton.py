@@ -43,6 +43,7 @@ class NewtonTrainer:
 
     def __init__(self, data: Dataset, problem: Problem, engine: Trainer) -> None:
         self.data, self.problem, self._engine = data, problem, engine
+        self.smooth = problem  # what the steps are made on
         self.facts = engine.facts
         self.lam, self.weight = float(problem.lam[0]), float(self.facts.total_weight[0])
         self.beta, self.refused = np.array([np.nan]), np.zeros(1, np.int64)
@@ -78,7 +79,7 @@ class NewtonTrainer:
         return Progress(np.array([self._iterations]), np.array([estimate]))
 
     def _at(self, w: np.ndarray) -> _Point:
-        sums = self.data.gradient_sums(self.problem, w[:, np.newaxis])
+        sums = self.data.gradient_sums(self.smooth, w[:, np.newaxis])
         primal = float(sums.losses[0]) / self.weight + self.lam / 2 * inner(w, w)
         return _Point(w, primal, sums.slopes[:, 0] / self.weight + self.lam * w)
 
@@ -103,14 +104,14 @@ class NewtonTrainer:
     def _newton_step(self, here: _Point) -> np.ndarray:
         W = here.w[:, np.newaxis]
         if self._forms_hessian:
-            hessian = self.data.hessian(self.problem, W)
+            hessian = self.data.hessian(self.smooth, W)
             hessian[np.diag_indices_from(hessian)] += self.lam
             found = solve_positive(hessian, -here.gradient)
             if found is not None:  # else lam is next to nothing
                 return found
 
         def times(v: np.ndarray) -> np.ndarray:
-            product = self.data.hessian_times(self.problem, W, v[:, np.newaxis])
+            product = self.data.hessian_times(self.smooth, W, v[:, np.newaxis])
             return self.lam * v + product[:, 0]
 
         goal = residual_goal(norm(here.gradient), self._first_size)
@@ -120,7 +121,7 @@ class NewtonTrainer:
         """The best of some points on the way of the step, or where it began if none is better."""
         lengths = np.array(STEP_LENGTHS)
         W, V = here.w[:, np.newaxis], step[:, np.newaxis]
-        losses = self.data.losses_along(self.problem, W, V, lengths)[:, 0] / self.weight
+        losses = self.data.losses_along(self.smooth, W, V, lengths)[:, 0] / self.weight
         cross = inner(here.w, step)
         squares = inner(here.w, here.w) + lengths * (2 * cross + lengths * inner(step, step))
         primals = losses + self.lam / 2 * squares

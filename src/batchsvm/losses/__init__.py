@@ -37,8 +37,8 @@ is no use to look for rows to leave out (`engines/screening.py`).
 `conjugate_curvature` (0 if a loss has none) is the second derivative of the conjugate within the
 box, where it is constant: it makes a step length exact that is a lower bound otherwise
 (`methods/gram.py`).
-`smooth = True` says that phi' is continuous, so that Newton's method takes the loss
-(`methods/newton.py`).
+`smooth = True` says that phi' is continuous, so that Newton's method takes the loss as it is
+(`methods/newton.py`); any other one is smoothed for it (`losses/smoothing.py`).
 `docs/add_a_loss.md` shows how to add one.
 """
 
@@ -54,6 +54,7 @@ from batchsvm.losses.regression import (
     SquaredEpsilonInsensitive,
     SquaredError,
 )
+from batchsvm.losses.smoothing import Smoothed
 
 __all__ = [
     "LOSSES",
@@ -65,6 +66,7 @@ __all__ = [
     "Logistic",
     "Loss",
     "Quantile",
+    "Smoothed",
     "SmoothedHinge",
     "SquaredEpsilonInsensitive",
     "SquaredError",

@@ -16,6 +16,17 @@ small lam that is far too large on the way.  The linearised point,
 has w(alpha) = w + p where nothing is outside of the box, and its gap at w + p is next to nothing as
 soon as P is nearly quadratic along the step.  Both are known after a step, and the better one is
 certified.
+
+A loss with kinks (hinge, absolute, epsilon-insensitive, quantile) has no such steps.  It is trained
+by the proximal point method on the dual: around a centre c, the dual point so far,
+
+    maximise D(alpha) - gamma/2 sum_i c_i (alpha_i - centre_i)^2 / N
+
+Its primal is the problem with the smoothed loss of `losses/smoothing.py` at responses that are
+shifted by -gamma centre_i, which Newton's method solves.  When that is nearly done, its dual point
+becomes the next centre, and gamma shrinks.  Each dual point lies in the box of the loss itself, so
+that it is certified as any other.  On the hinge this reaches in 40 to 100 steps what SDCA does not
+reach in thousands of epochs, where columns are few and lam N is far below ||x_i||^2.
 """
 
 from __future__ import annotations
@@ -26,12 +37,23 @@ from typing import ClassVar
 SOLVERS = ("auto", "cholesky", "cg")
 MIN_DECREASE = 1e-4  # of what the slope promises, that P has to fall by
 STEP_LENGTHS = tuple(0.5**k for k in range(1, 21))  # that are tried where the whole step fails
+# Of the proximal point method: gamma shrinks by this factor from centre to centre; a smoothed
+# problem is done when its gap is this part of what the distance from the centre costs.
+SMOOTHING_FACTOR = 0.3
+NEAR_ENOUGH = 0.1
+MOST_STEPS_PER_CENTRE = 50
 LARGEST_RESIDUAL = 0.1  # of the gradient, that conjugate gradients may leave
 
 
 def is_smooth(loss: object) -> bool:
     """Whether the slope of a loss is continuous, so that it has second derivatives to speak of."""
     return bool(getattr(loss, "smooth", False))
+
+
+def is_near_enough(gap: float, distance: float) -> bool:
+    """Whether a smoothed problem is solved to within its gap, beside what the distance from the
+    centre costs."""
+    return gap <= NEAR_ENOUGH * distance
 
 
 def residual_goal(size: float, first: float) -> float:
