@@ -39,21 +39,22 @@ def breast_cancer():
 
 def show_plan(plan):
     console.print(
-        f"{plan.n:,} rows x {plan.d:,} columns; sigma^2 <= {plan.sigma2:.4g} ({plan.sigma2.how})"
+        f"{plan.n:,} rows x {plan.d:,} columns; sigma^2 = {plan.sigma2:.4g} ({plan.sigma2.how})"
     )
     table = Table("b", "beta_b", "predicted speed-up", title="How far batches can go")
     for row in plan.table:
-        style = "bold green" if row.b == plan.batch_size else None
+        style = "bold green" if row.b == plan.batch_limit else None
         table.add_row(f"{row.b:,}", f"{row.beta_b:.2f}", f"{row.speedup:.2f}x", style=style)
     console.print(table)
-    console.print(f"Recommended: b = {plan.batch_size}, {plan.reason}.\n")
+    console.print(f"fit alone takes {plan.method_in_words}: {plan.reason}.")
+    console.print(f"Batches pay up to b = {plan.batch_limit}, where beta_b is 2.\n")
 
 
 def run(name, X, y, lam, tol):
     console.rule(f"[bold]{name}")
     plan = batchsvm.plan(X, lam=lam, tol=tol)
     show_plan(plan)
-    sizes = [1, plan.batch_size, plan.n // 2]
+    sizes = [1, plan.batch_limit, plan.n // 2]
     cases = [("pegasos", 1), ("safe", 1)] + [(method, b) for b in sizes[1:] for method in METHODS]
     table = Table(
         "method", "b", "iterations", "ms", "primal", "dual", "bound/P", "verdict",

@@ -315,7 +315,10 @@ def test_a_callback_sees_every_certificate_and_can_stop():
         assert not checkpoint.w.flags.writeable
         return np.bool_(checkpoint.certificate.relative_gap < 0.2)
 
-    solution = batchsvm.fit(X, Y, lam=1e-4, tol=1e-9, callback=callback, random_state=0)
+    solution = batchsvm.fit(
+        X, Y, lam=1e-4, tol=1e-9, method="aggressive", batch_size=1, callback=callback,
+        random_state=0,
+    )  # fmt: skip
     assert solution.status is Status.STOPPED
     assert len(seen) == len(solution.history)
     assert [c.certificate.primal for c in seen] == solution.history.primal.tolist()

@@ -151,15 +151,15 @@ def test_more_columns_than_rows(solver):
 # What is refused.
 
 
-def test_losses_with_corners_are_refused(cancer):
+def test_losses_with_kinks_are_refused_where_rows_are_elsewhere(cancer):
     X, y = cancer
     words = (
-        'loss must have a continuous slope for method "newton", such as "smoothed_hinge",'
-        ' "squared_hinge", "logistic", "squared_epsilon_insensitive", "squared_error", "huber", not'
-        " Hinge(margin=1.0)"
+        'loss must have a continuous slope for method "newton" on engine="streamed", such as'
+        ' "smoothed_hinge", "squared_hinge", "logistic", "squared_epsilon_insensitive",'
+        ' "squared_error", "huber", not Hinge(margin=1.0); engine="cpu" takes every loss'
     )
     with pytest.raises(ValueError, match="continuous slope") as found:
-        batchsvm.fit(X, y, "hinge", method="newton")
+        batchsvm.fit(X, y, "hinge", method="newton", engine="streamed")
     assert str(found.value) == words
 
 
@@ -207,26 +207,29 @@ def test_conjugate_gradients_stop_at_their_goal():
 # When "auto" takes it.
 
 
-def reason(loss, n=100_000, d=30, lam=1e-4, weight=1.0, norm2=30.0, nonzeros=None, k=1):
+def reason(loss, n=100_000, d=30, lam=1e-4, weight=1.0, norm2=30.0, nonzeros=None, k=1, mean=None):
     targets = make_targets(2, np.ones(2))
     problem = make_problem(targets, loss, np.full(k, lam))
     one = np.ones(k)
     facts = Facts(n, d, 1.0, n * one, n * one, weight * one, norm2 * one)
     work = Workload(n, d, nonzeros or n * d, True, 1, DEFAULT_TUNING)
-    return newton_reason(work, problem, facts, 1e-3)
+    return newton_reason(work, problem, facts, 1e-3, lambda: norm2 if mean is None else mean)
 
 
 def test_auto_takes_newton_where_sdca_is_slow():
     assert reason(Logistic(), weight=500.0) is not None
     assert reason(SquaredHinge(), weight=500.0) is not None
     assert reason(Logistic(), norm2=1e7) is not None  # raw columns
+    assert "kinks" in reason(LOSSES["hinge"](), norm2=1e7)
     words = reason(Logistic(), norm2=1e7)
     assert "so few columns (30)" in words
     assert "epochs" in words
 
 
 def test_auto_leaves_the_rest_to_sdca():
-    assert reason(LOSSES["hinge"](), norm2=1e7) is None  # a corner
+    assert reason(LOSSES["hinge"](), norm2=30.0) is None  # kinks take more iterations
+    assert reason(LOSSES["hinge"](), norm2=1e7, mean=30.0) is None  # one row is long
+    assert reason(LOSSES["hinge"](), n=100, lam=1.0, norm2=1e3) is None  # hardly any rows
     assert reason(Logistic(), d=50_000, nonzeros=7_400_000, norm2=1.0) is None  # text
     assert reason(Logistic(), d=2000, norm2=1.0, lam=1e-2) is None  # an expensive Hessian
     assert reason(SmoothedHinge(1e-4), norm2=1e7) is None  # nearly a corner
@@ -244,7 +247,7 @@ def test_auto_says_why(cancer):
     X, y = load_breast_cancer(return_X_y=True)  # columns in thousands beside others below 0.1
     solution = batchsvm.fit(X, y, "logistic", 1e-4, random_state=0)
     assert isinstance(solution.method, Newton)
-    assert solution.plan.reason.startswith("Newton's method, since so few columns (30)")
+    assert solution.plan.reason.startswith("so few columns (30) make a Hessian cheap")
     assert solution.plan.batch_size == len(y)
     assert solution.status.converged
 

@@ -135,9 +135,54 @@ def test_the_plan():
     assert plan.table[0].speedup == 1
     assert np.all(np.diff([row.pegasos_T for row in plan.table]) < 0)
     text = str(plan)
-    assert f"batch size {plan.batch_size}" in text
-    assert plan.reason in text
+    assert f"training: serial SDCA, one thread: {plan.reason}" in text
     assert plan.sigma2.how in text
+    assert "in iterations (not in seconds)" in text
+    assert all(str(forecast) in text for forecast in plan.times)
+    assert "Theorems" not in text
+    worst = plan.describe(theory=True)
+    assert "Theorems 1 and 2" in worst
+    assert f"{plan.table[0].pegasos_T:,}" in worst
+    assert plan.batch_limit == spectral_batch_size(1500, plan.sigma2) > 1
+    assert plan.batch_limit in [row.b for row in plan.table]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"method": "safe"}, {"method": "aggressive", "batch_size": 7}, {"bias": 2.0},
+     {"loss": "logistic", "lam": 1e-6}, {"loss": "squared_hinge"}, {"n_jobs": 2},
+     {"method": "gram"}, {"lam": 1e-7}],
+    ids=str,
+)  # fmt: skip
+def test_the_plan_is_what_a_fit_does(asked):
+    X, y = toy("hinge", n=300)
+    fitted = {"lam": 1e-2, "random_state": 5, "max_epochs": 100, "warn": False} | asked
+    solution = batchsvm.fit(X, y, **fitted)
+    plan = batchsvm.plan(X, y, **({"lam": 1e-2} | asked))
+    assert plan == solution.plan
+    assert plan.method == solution.method.name
+    assert plan.batch_size == solution.batch_size
+    assert plan.sigma2.how == solution.plan.sigma2.how
+
+
+def test_the_plan_of_many_classes_divides_the_threads():
+    X, _ = toy("hinge", n=300)
+    labels = np.arange(300) % 3
+    assert batchsvm.plan(X, labels, n_jobs=2).workers == 1
+    solutions = batchsvm.fit_many(X, labels, lam=1e-2, n_jobs=2, random_state=0)
+    assert batchsvm.plan(X, labels, lam=1e-2, n_jobs=2) == solutions[0].plan
+
+
+def test_the_plan_refuses_what_a_fit_refuses():
+    X, y = toy("hinge")
+    for asked, words in [
+        ({"batch_size": 61}, "batch_size must be"),
+        ({"method": "unheard"}, "method must be"),
+        ({"precision": "tf32"}, "precision must be"),
+        ({"bias": -1.0}, "bias must be"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            batchsvm.plan(X, y, **asked)
 
 
 def test_the_plan_of_a_regression_needs_y():

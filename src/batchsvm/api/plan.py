@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
 
 from batchsvm.api.place import Placing, placed_rows
 from batchsvm.core import checks
-from batchsvm.core.planning import Plan, make_plan
-from batchsvm.core.problem import make_problem
-from batchsvm.core.reading import (
-    read_one,
-)
+from batchsvm.core.choice import choose, refuse_long_rows, refuse_options
+from batchsvm.core.forecast import forecast
+from batchsvm.core.layout import workload_of
+from batchsvm.core.many import threads_per_problem
+from batchsvm.core.options import FitOptions, read_options
+from batchsvm.core.planning import Plan
+from batchsvm.core.problem import Problem, make_problem
+from batchsvm.core.reading import read_many
 from batchsvm.core.spectral import (
     FAILURE_PROBABILITY,
     SAMPLED_ROWS,
@@ -21,8 +25,9 @@ from batchsvm.core.spectral import (
     SpectralQuery,
     measure_sigma2,
 )
-from batchsvm.core.training import device_layout, refuse_long_rows, sigma2_for
+from batchsvm.engines import Dataset
 from batchsvm.losses import Loss
+from batchsvm.methods import Method
 
 
 def sigma2(
@@ -88,38 +93,69 @@ def plan(
     tol: float = 1e-3,
     loss: str | Loss = "hinge",
     *,
+    method: str | Method = "auto",
+    batch_size: int | str = "auto",
+    sample_weight: Any = None,
+    bias: float | None = None,
     sigma2: float | None = None,
+    precision: str = "auto",
     n_jobs: int | None = None,
     engine: str = "auto",
     device: int | None = None,
     **placing: Unpack[Placing],
 ) -> Plan:
-    """What batches can bring on this data: sigma^2, a table of batch sizes, and a choice.
+    """What `fit` would do with the same arguments, how long that is likely to take, and what
+    batches can bring on this data.
 
-    `y` is needed only for regression losses, where P(0) depends on it.  X may be a source; y is
-    then the name of the column of the labels.
+    The method, the batch size, the threads and sigma^2 are those of `fit`; of many classes, they
+    are those of the first.
+
+    Parameters
+    ----------
+    y : array of shape (n,), optional
+        Needed only for regression losses, where P(0) depends on it, and for more than two classes,
+        among which threads are divided.  X may be a source; y is then the name of the column of
+        the labels.
+    sigma2 : float, optional
+        An upper bound on sigma^2 that is known, such as that of `batchsvm.sigma2(X)`.  Otherwise
+        it is measured as `fit` does: exactly on little data, as a bound where the steps of the
+        method depend on it, and as an estimate from 128 rows elsewhere.
+    lam, tol, loss, method, batch_size, sample_weight, bias, precision, n_jobs, engine, device, \
+columns, max_memory, cache
+        As for `batchsvm.fit`.
 
     Examples
     --------
     >>> import batchsvm, numpy as np
     >>> plan = batchsvm.plan(np.eye(4), lam=0.1, tol=0.1)
-    >>> plan.batch_size
-    4
+    >>> plan.method_in_words, plan.batch_size, plan.batch_limit
+    ('serial SDCA', 1, 4)
     """
     loss = checks.read_loss(loss)
     lam = checks.read_lam("lam", lam)
-    tol = checks.read_tol(tol)
+    options = read_options(method, batch_size, tol, precision=precision)
+    bias = checks.read_bias(bias)
     if sigma2 is not None:
         checks.number("sigma2", sigma2, "between 0 and 1, or None", 0.0, 1.0 + 1e-9)
     where = engine, n_jobs, device
-    with placed_rows(X, y, None, where, **placing) as (data, y, _):
+    with placed_rows(X, y, sample_weight, where, **placing) as (data, y, weights):
         if y is None and data.labels is None:
             if loss.task == "regression":
                 raise ValueError("y must be given for a regression loss, since P(0) depends on it")
             y = np.ones(data.n, np.int8)
-        targets, _ = read_one(data, y, loss)
-        problem = make_problem(targets, loss, lam)
-        found = sigma2_for(data, problem, SpectralQuery(), sigma2)
-        size = data.device_size
-        layout = None if size is None else device_layout(data, problem, size)
-        return make_plan(problem, data.facts(problem), data.d, tol, found, layout)
+        problem, _ = read_many(data, y, loss, np.array([lam]), weights, "y")
+        if bias is not None:
+            problem = replace(problem, bias=np.full(problem.k, bias))
+        jobs = threads_per_problem(data, problem, options)
+        if jobs is None:
+            return _plan_of(data, problem, options, sigma2)
+        with data.share(jobs) as view:
+            return _plan_of(view, problem.only(0), options, sigma2)
+
+
+def _plan_of(data: Dataset, problem: Problem, options: FitOptions, sigma2: float | None) -> Plan:
+    refuse_options(data, problem, options)
+    facts = data.facts(problem)
+    _, found = choose(data, problem, facts, options, sigma2)
+    work = workload_of(data, problem)
+    return replace(found, times=forecast(data, problem, facts, found, work))

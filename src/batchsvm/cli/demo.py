@@ -42,7 +42,7 @@ def demo(as_json: bool) -> None:
             plans[name] = _plan(data)
             for j, (method, times) in enumerate(RUNS):
                 update((k + j / len(RUNS)) / len(SETS), f"{name}, {method}")
-                b = min(times * plans[name].batch_size, plans[name].n)
+                b = min(times * plans[name].batch_limit, plans[name].n)
                 runs.append(_run(data, method, b))
     if as_json:
         print_json({"runs": runs})
@@ -51,8 +51,8 @@ def demo(as_json: bool) -> None:
         plan = plans[name]
         click.echo(f"{name}: {plan.n:,} rows x {plan.d:,} columns, lam = {plan.lam:g}")
         click.echo(
-            f"sigma^2 = {plan.sigma2:.3g}: batches of {plan.batch_size} do the work of"
-            f" {plan.batch_size / _beta(plan):.3g} serial steps"
+            f"sigma^2 = {plan.sigma2:.3g}: batches of {plan.batch_limit} do the work of"
+            f" {plan.batch_limit / _beta(plan):.3g} serial steps"
         )
         rows = [
             [run["method"], f"{run['batch_size']:,}", f"{run['iterations']:,}",
@@ -79,7 +79,7 @@ def _plan(data: Any) -> Any:
 def _beta(plan: Any) -> float:
     from batchsvm.core.spectral import beta_b
 
-    return beta_b(plan.batch_size, plan.n, plan.sigma2)
+    return beta_b(plan.batch_limit, plan.n, plan.sigma2)
 
 
 def _run(data: Any, method: str, b: int) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from batchsvm.cli.output import (
     certificate_facts,
     class_lines,
     label_text,
-    method_name,
     print_json,
     status_words,
 )
@@ -70,12 +69,14 @@ def info(model: str, as_json: bool) -> None:
 
 
 def model_facts(made: Any) -> dict[str, Any]:
+    from batchsvm.core.planning import method_in_words
+
     return {
         "library_version": made.library_version,
         "loss": made.loss_name,
         "loss_parameters": made.loss._asdict() if made.loss is not None else {},
         "lam": made.lam,
-        "method": method_name(made.method, made.batch_size),
+        "method": method_in_words(made.method, made.batch_size),
         "batch_size": made.batch_size,
         "trained_on": made.trained_on._asdict(),
         "zero_based": made.zero_based,
@@ -95,9 +96,11 @@ def model_facts(made: Any) -> dict[str, Any]:
 
 
 def _method(made: Any) -> str:
+    from batchsvm.core.planning import method_in_words
+
     if not made.method:
         return "-"
-    name = method_name(made.method, made.batch_size)
+    name = method_in_words(made.method, made.batch_size)
     return name if name != made.method else f"{name}, batch size {made.batch_size}"
 
 

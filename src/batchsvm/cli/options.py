@@ -124,6 +124,21 @@ class ClassWeight(click.ParamType):
         return found
 
 
+class BatchSize(click.ParamType):
+    name = "integer"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return "B|auto"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int | str:
+        if value == "auto" or isinstance(value, int):
+            return value
+        try:
+            return int(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither 'auto' nor an integer", param, ctx)
+
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 DATA = click.Path(path_type=str)
 READ = DataPath(path_type=str)  # `-` is standard input
@@ -144,6 +159,32 @@ precision = click.option(
     "--precision", type=click.Choice(PRECISIONS), default="auto", show_default=True,
     help="Of the products in the steps on a CUDA device; certificates are in float64.",
 )  # fmt: skip
+
+jobs = click.option(
+    "--jobs", type=int, default=1, show_default=True, help="Threads; -1 is all cores."
+)
+intercept = click.option(
+    "--intercept", type=InterceptScale(), default=0.0, show_default=True,
+    help="Learn an intercept: the penalised coefficient of a column of SCALE, or a free one, which"
+    " costs nothing.",
+)  # fmt: skip
+
+
+def steps(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which steps training takes."""
+    decorators: list[Decorator] = [
+        click.option(
+            "--method", type=Named("method", METHODS), default="auto", show_default=True,
+            help=f"{', '.join(METHODS)}; with a parameter: aggressive:gamma=0.9",
+        ),
+        click.option(
+            "--batch-size", "-b", type=BatchSize(), default="auto", show_default=True,
+            help="Rows in a batch; auto is 1 with method auto, else about 1/sigma^2.",
+        ),
+    ]  # fmt: skip
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
 
 
 def where(command: Callable[..., Any]) -> Callable[..., Any]:

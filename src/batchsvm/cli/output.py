@@ -64,11 +64,6 @@ def class_lines(
     ]
 
 
-def method_name(method: str, batch_size: int | None) -> str:
-    """The method as people call it: batches of one row are serial SDCA."""
-    return "serial SDCA" if batch_size == 1 and method != "pegasos" else method
-
-
 def status_words(name: str) -> str:
     """The name of a `Status` as text and JSON have it, such as "max epochs"."""
     return name.lower().replace("_", " ")

@@ -1,4 +1,4 @@
-"""batchsvm plan: how far this data can be parallelised, before any training."""
+"""batchsvm plan: what train would do, how long it may take, and what batches could bring."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from batchsvm.cli.rows import is_streamed, refuse_outputs, rows_of
 
 
 @click.command(
-    short_help="Measure sigma^2, show what batches bring, choose a size.",
+    short_help="Show what train would do, and what batches could bring.",
     epilog="""\b
 Example:
   batchsvm data get text-like --folder .
@@ -23,35 +23,42 @@ Example:
 @opt.lam
 @opt.tol
 @opt.loss
+@opt.steps
+@opt.intercept
+@opt.jobs
 @opt.where
+@opt.precision
+@click.option("--theory", is_flag=True, help="Show the worst cases of Theorems 1 and 2 too.")
 @click.option("--plot", type=opt.DATA, help="Save a plot (.png, .svg or .pdf).")
 @opt.source
 @opt.reading
 @opt.as_json
-def plan(data: str, lam: float, tol: float, loss: Any, engine: str, device: int | None,
-         plot: str | None, as_json: bool, **reading: Any) -> None:  # fmt: skip
-    """Measure sigma^2 of DATA, and show which batch sizes bring what.
+def plan(data: str, lam: float, tol: float, loss: Any, method: Any, batch_size: Any,
+         intercept: float | str, jobs: int, engine: str, device: int | None, precision: str,
+         theory: bool, plot: str | None, as_json: bool, **reading: Any) -> None:  # fmt: skip
+    """Show what train would do with DATA and the same options, how long it may take, and which
+    batch sizes could bring what.
 
     DATA is LIBSVM text (plain, .gz, .bz2, .xz), .npz, .npy, .csv or .parquet, a folder of such
     files, or a pattern in quotes.
     """
-    import numpy as np
-
     import batchsvm
     from batchsvm.core import checks
+    from batchsvm.core.options import read_options
 
     refuse_outputs({"--plot": plot}, data, reading, engine)
-    chosen = opt.build_loss(loss)
-    regression = chosen.task == "regression"
+    chosen, rule = opt.build_loss(loss), opt.build_method(method)
+    bias = 1.0 if intercept == "free" else float(intercept) or None
     if is_streamed(data, reading, engine):  # the first pass may take long
         checks.read_lam("lam", lam)
-        checks.read_tol(tol)
-    where = {"engine": engine, "device": device, "n_jobs": None}
-    with rows_of(data, reading, where, labels_needed=regression) as found:
-        # Labels make no difference to a classification, and there may be more than two of them.
-        y = found.y if regression else np.ones(found.n, np.int8)
+        read_options(rule, batch_size, tol, precision=precision)
+    where = {"engine": engine, "device": device, "n_jobs": jobs}
+    with rows_of(data, reading, where, labels_needed=chosen.task == "regression") as found:
         with progress("measuring sigma^2"):
-            made = batchsvm.plan(found.X, y, lam, tol, chosen, **found.where)
+            made = batchsvm.plan(
+                found.X, found.y, lam, tol, chosen, method=rule, batch_size=batch_size, bias=bias,
+                sample_weight=found.weights, precision=precision, **found.where,
+            )  # fmt: skip
         shape = found.facts()
     if plot:
         save_plot(made, plot)
@@ -59,7 +66,7 @@ def plan(data: str, lam: float, tol: float, loss: Any, engine: str, device: int 
         print_json(plan_facts(made) | {"data": data, "plot": plot})
         return
     click.echo(describe(data, shape, chosen.task))
-    click.echo(str(made).split("\n", 1)[1])
+    click.echo(made.describe(theory).split("\n", 1)[1])
     if plot:
         click.echo(f"plot: {plot}")
 
@@ -69,7 +76,9 @@ def plan_facts(made: Any) -> dict[str, Any]:
         "rows": made.n, "columns": made.d, "lam": made.lam, "tol": made.tol,
         "sigma2": float(made.sigma2), "sigma2_how": made.sigma2.how,
         "sigma2_failure_probability": made.sigma2.failure_probability,
-        "batch_size": made.batch_size, "batches": made.batches, "reason": made.reason,
+        "method": made.method_in_words, "batch_size": made.batch_size, "batches": made.batches,
+        "workers": made.workers, "reason": made.reason, "batch_limit": made.batch_limit,
+        "times": [forecast._asdict() for forecast in made.times],
         "table": [row._asdict() for row in made.table],
     }  # fmt: skip
 

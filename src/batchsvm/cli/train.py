@@ -16,7 +16,6 @@ from batchsvm.cli.output import (
     MOST_CLASSES,
     certificate_facts,
     class_lines,
-    method_name,
     note,
     print_json,
     status_words,
@@ -24,21 +23,6 @@ from batchsvm.cli.output import (
 from batchsvm.cli.rows import is_streamed, refuse_outputs, rows_of
 from batchsvm.cli.standard_input import as_typed
 from batchsvm.cli.wording import in_options
-
-
-class BatchSize(click.ParamType):
-    name = "integer"
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        return "B|auto"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int | str:
-        if value == "auto" or isinstance(value, int):
-            return value
-        try:
-            return int(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither 'auto' nor an integer", param, ctx)
 
 
 @click.command(
@@ -53,21 +37,7 @@ Example:
 @click.argument("model", type=opt.DATA)
 @opt.lam
 @opt.loss
-@click.option(
-    "--method",
-    type=opt.Named("method", opt.METHODS),
-    default="auto",
-    show_default=True,
-    help=f"{', '.join(opt.METHODS)}; with a parameter: aggressive:gamma=0.9",
-)
-@click.option(
-    "--batch-size",
-    "-b",
-    type=BatchSize(),
-    default="auto",
-    show_default=True,
-    help="Rows in a batch; auto is 1 with method auto, else about 1/sigma^2.",
-)
+@opt.steps
 @opt.tol
 @click.option(
     "--max-epochs",
@@ -76,14 +46,7 @@ Example:
     show_default=True,
     help="Stop after this many passes over the data.",
 )
-@click.option(
-    "--intercept",
-    type=opt.InterceptScale(),
-    default=0.0,
-    show_default=True,
-    help="Learn an intercept: the penalised coefficient of a column of SCALE, or a free one, which"
-    " costs nothing.",
-)
+@opt.intercept
 @click.option(
     "--class-weight",
     type=opt.ClassWeight(),
@@ -105,7 +68,7 @@ Example:
     help="Return an average of the iterates.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed, the same run.")
-@click.option("--jobs", type=int, default=1, show_default=True, help="Threads; -1 is all cores.")
+@opt.jobs
 @opt.where
 @opt.precision
 @click.option(
@@ -157,6 +120,7 @@ def train(
     More than two classes are trained one against the rest, each with its certificate.
     Exit status 1 says that the model was written but its proven bound is above --tol.
     """
+    from batchsvm.core.planning import method_in_words
     from batchsvm.models.fitting import check_options, fit_model
 
     reading["checkpoint"] = checkpoint
@@ -179,6 +143,8 @@ def train(
         # For the curve of a report; what is streamed is certified in each pass.  Where the mean of
         # the tail starts, the end decides.
         curve = report is not None and averaging != "tail" and not streamed
+        if curve and rule == "auto":  # Newton's iterations are few, and counted otherwise
+            curve = not takes_newton(found, chosen, options)
         weighing = weigh_classes(class_weight, found, chosen)
         lam_table = None
         if cv is not None:
@@ -223,7 +189,7 @@ def train(
                 "lam": options["lam"],
                 "tol": tol,
                 "loss": made.loss_name,
-                "method": method_name(made.method, made.batch_size),
+                "method": method_in_words(made.method, made.batch_size),
                 "batch_size": made.batch_size,
                 "converged": converged,
                 "fits": [fit_facts(solution) for solution in solutions],
@@ -244,6 +210,18 @@ def train(
     if report:
         click.echo(f"report: {report}")
     return 0 if converged else 1
+
+
+def takes_newton(found: Any, loss: Any, options: dict[str, Any]) -> bool:
+    """Whether training takes Newton's method if it is left to choose."""
+    import batchsvm
+    from batchsvm.methods import Newton
+
+    plan = batchsvm.plan(
+        found.X, found.y, options["lam"], options["tol"], loss, sample_weight=found.weights,
+        bias=options["intercept_scaling"] or None, batch_size=options["batch_size"], **found.where,
+    )  # fmt: skip
+    return bool(plan.method == Newton.name)
 
 
 def often(n: int, batch_size: int | str) -> list[int]:

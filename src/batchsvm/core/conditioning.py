@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse
 
+from batchsvm.core.choice import may_be_newton
 from batchsvm.core.convergence_warning import warn_of_convergence
 from batchsvm.core.options import FitOptions
 from batchsvm.core.problem import Problem
 from batchsvm.core.warning import warn_user
 from batchsvm.losses import Loss
-from batchsvm.methods import Newton
+from batchsvm.methods import Newton, is_smooth
 
 if TYPE_CHECKING:
     from batchsvm.engines.protocol import Dataset
@@ -42,9 +43,10 @@ def warn_of_columns(data: Dataset, problem: Problem, options: FitOptions) -> Non
 def _is_newton(data: Dataset, problem: Problem, options: FitOptions) -> bool:
     """Whether the method is Newton's, or "auto" will be: with columns of such sizes it is, wherever
     it can."""
-    if options.method is not None:
+    if options.method is not None or options.batch_size != "auto":
         return isinstance(options.method, Newton)
-    return data.cheap_passes and problem.columns(data.d) <= data.tuning.max_hessian_columns
+    few = problem.columns(data.d) <= data.tuning.max_hessian_columns
+    return few and data.cheap_passes and may_be_newton(options, is_smooth(problem.loss))
 
 
 def column_ratio(data: Dataset) -> float:

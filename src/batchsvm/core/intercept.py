@@ -79,7 +79,6 @@ class LinearStart:
     seed: int = 0
     alpha: np.ndarray | Dual | None = None  # (n,), or the handle of one dual point
     intercept: float = 0.0
-    data_seed: int | None = None  # of what is measured of the data; the seed if None
 
     @property
     def point(self) -> np.ndarray | Dual | None:
@@ -105,7 +104,7 @@ def fit_linear(
     if intercept.kind == "free":
         return _FreeIntercept(data, problem, options, start, stop).fit()
     biased = intercept.penalise(problem)
-    begin = Start(start.seed, start.point, start.data_seed)
+    begin = Start(start.seed, start.point)
     [solution] = train(data, biased, options, begin, stop)
     return intercept.model_of(solution)
 
@@ -203,7 +202,7 @@ class _FreeIntercept:
             callback=None,
         )
         seed = (self.start.seed + outer) % 2**64
-        begin = Start(seed, point, self.start.data_seed)
+        begin = Start(seed, point)
         [solution] = train(self.data, near, options, begin, self.stop)
         return solution
 

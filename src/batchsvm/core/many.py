@@ -39,7 +39,7 @@ def train_many(
     KeyboardInterrupt is raised if one has none.
     """
     starts = [
-        replace(initial[k] if initial else LinearStart(), seed=(seed + k) % 2**64, data_seed=seed)
+        replace(initial[k] if initial else LinearStart(), seed=(seed + k) % 2**64)
         for k in range(problem.k)
     ]
     at_once = data.problems_at_once(options.method)
@@ -54,7 +54,7 @@ def train_many(
 
     def one(k: int) -> None:
         own = replace(options, callback=_callback_of(options, k))
-        with data.share(max(1, data.jobs // outer)) as view:
+        with data.share(data.jobs // outer) as view:
             found = fit_linear(view, problem.only(k), own, intercept, starts[k], stop)
         models[k] = found
         done(k, found)
@@ -71,6 +71,13 @@ def train_many(
                 " fitted"
             ) from None
     return [model for model in models if model is not None]
+
+
+def threads_per_problem(data: Dataset, problem: Problem, options: FitOptions) -> int | None:
+    """How many threads train one of the problems; None if one trainer takes all of them."""
+    if problem.k == 1 or data.problems_at_once(options.method) > 1:
+        return None
+    return data.jobs // min(problem.k, data.jobs)
 
 
 def _train_in_groups(
@@ -117,7 +124,7 @@ def _train_together(
 ) -> list[LinearModel]:
     biased = intercept.penalise(problem)
     points = joined_points(data, [start.point for start in starts])
-    begin = Start(starts[0].seed, points, starts[0].data_seed)
+    begin = Start(starts[0].seed, points)
     solutions = train(data, biased, options, begin)
     return [intercept.model_of(solution) for solution in solutions]
 

@@ -2,7 +2,7 @@
 the weights and the tolerance, before training.
 
 SDCA needs about (1 + q) log(1/tol) / 2 epochs, where q = phi'' ||x_i||^2 c_i / (lam N) is how far a
-step on one row moves the response of that row.  With tol 1e-3 and the logistic loss, it was 3.1 to
+step on a mean row moves its response.  With tol 1e-3 and the logistic loss, it was 3.1 to
 3.9 times 1 + q in trials with 20 and 100 columns and lam from 1e-2 to 1e-5.  Where rows come to
 rest and are left out, the epochs are shorter.  Newton's method needs a few iterations whatever q
 is, and each costs the Hessian: pairs of columns in every row, and a Cholesky factor.
@@ -15,6 +15,7 @@ of iterations.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf, log
 
 import numpy as np
@@ -27,6 +28,7 @@ from batchsvm.methods import is_smooth
 # Nanoseconds on one thread, and counts, as they were seen in trials on two cores.
 NEWTON_ITERATIONS = 6.0
 PROXIMAL_ITERATIONS = 40.0  # where the loss has kinks
+ITERATION_NS = 2.5e5  # of an iteration, whatever the rows
 ROW_NS = 120.0  # of a Newton iteration, beside what its entries take
 PAIR_NS = 0.3  # of two columns in a dense row
 SPARSE_PAIR_NS = 1.5
@@ -34,13 +36,15 @@ FACTOR_NS = 0.1  # of the p^3 of a Cholesky factor
 VISIT_NS = {True: 60.0, False: 350.0}  # of a row in SDCA: with a closed form for its step, without
 ENTRY_NS = 2.0  # of an entry of a row, in either
 SCREENING = 2.0  # times fewer rows are visited where some come to rest
-TYPICAL = 0.5  # of the longest row's ||x_i||^2
 LEAST_TOL = 1e-12
 MAX_STEEPNESS = 100.0  # of phi'': a loss with a sharper bend is nearly one with a corner
 
 
-def newton_reason(work: Workload, problem: Problem, facts: Facts, tol: float) -> str | None:
-    """Why Newton's method is to be taken, in words; None where SDCA is likely to be faster."""
+def newton_reason(
+    work: Workload, problem: Problem, facts: Facts, tol: float, mean_norm2: Callable[[], float]
+) -> str | None:
+    """Why Newton's method is to be taken, in words; None where SDCA is likely to be faster.  The
+    mean of ||x_i||^2 is asked for if the largest one speaks for Newton's method."""
     if problem.k != 1 or problem.radius < inf or work.columns > work.tuning.max_hessian_columns:
         return None
     smooth = is_smooth(problem.loss)
@@ -52,19 +56,26 @@ def newton_reason(work: Workload, problem: Problem, facts: Facts, tol: float) ->
         at_zero = float(facts.primal_at_zero[0])
         steepness = 1.0 / at_zero if at_zero > 0.0 else 0.0
     lam_n = float(problem.lam[0]) * float(facts.total_weight[0])
-    pull = steepness * float(facts.largest_norm2[0]) * float(facts.largest_weight[0]) / lam_n
-    epochs = (1.0 + TYPICAL * pull) * log(1.0 / max(tol, LEAST_TOL)) / 2
-    if getattr(problem.loss, "corners", True):
-        epochs /= SCREENING
-    iterations = NEWTON_ITERATIONS if smooth else PROXIMAL_ITERATIONS
-    if iterations * newton_row_ns(work) >= epochs * visit_ns(work, problem.loss):
-        return None
-    kind = "Newton's method" if smooth else "Newton's method on a loss whose kinks are rounded off"
+    bias2 = 0.0 if problem.bias is None else float(problem.bias[0]) ** 2
+    for norm2 in (lambda: float(facts.largest_norm2[0]), lambda: mean_norm2() + bias2):
+        pull = steepness * norm2() * float(facts.largest_weight[0]) / lam_n
+        epochs = (1.0 + pull) * log(1.0 / max(tol, LEAST_TOL)) / 2
+        if getattr(problem.loss, "corners", True):
+            epochs /= SCREENING
+        if newton_ns(work, smooth) >= epochs * work.n * visit_ns(work, problem.loss):
+            return None
+    how = "" if smooth else "; the kinks of the loss are rounded off, less and less"
     return (
-        f"{kind}, since so few columns ({work.columns}) make a Hessian cheap, and SDCA may"
-        f" take some {epochs:.2g} epochs: a step on one row moves its response up to {pull:.2g}"
-        " times as far as its loss asks for"
+        f"so few columns ({work.columns}) make a Hessian cheap, and SDCA may take some"
+        f" {epochs:.2g} epochs, since a step on one row moves its response up to {pull:.2g}"
+        f" times as far as its loss asks for{how}"
     )
+
+
+def newton_ns(work: Workload, smooth: bool) -> float:
+    """What Newton's method takes, for a smooth loss or for one with kinks."""
+    iterations = NEWTON_ITERATIONS if smooth else PROXIMAL_ITERATIONS
+    return iterations * (ITERATION_NS + work.n * newton_row_ns(work))
 
 
 def newton_row_ns(work: Workload) -> float:

@@ -1,4 +1,5 @@
-"""What to expect before training: sigma^2, the speed-up of each batch size, a choice."""
+"""What training does, and what to expect of it: method, batch size, sigma^2, the speed-up of each
+batch size."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from functools import cached_property, partial
 from math import inf, isnan
 from typing import Any, NamedTuple
 
+from batchsvm.core.forecast import Forecast
 from batchsvm.core.layout import Layout
 from batchsvm.core.problem import Facts, Problem
 from batchsvm.core.spectral import Sigma2, beta_b
@@ -54,7 +56,7 @@ class PlanTable(Sequence[PlanRow]):
 
 @dataclass(frozen=True)
 class Plan:
-    """How far this data can be parallelised.
+    """What training does on this data, and how far the data can be parallelised.
 
     Attributes
     ----------
@@ -64,17 +66,22 @@ class Plan:
         What the fit is asked for; the iteration counts of the theorems are for a gap of
         tol P(0).
     sigma2 : Sigma2
-        Upper bound on the spectral norm of the rows scaled to unit norm.
+        The spectral norm of the rows scaled to unit norm; `sigma2.how` says whether it is exact,
+        an upper bound or an estimate.
     batch_size : int
-        The batch size chosen.
+        Rows in a batch.
     workers : int
         The threads that run the iterations.
     reason : str
         Why, in words.
     table : sequence of PlanRow
-        b, beta_b, speed-up b/beta_b and iteration counts for b = 1, 2, 4, ..., n.
+        b, beta_b, speed-up b/beta_b in iterations, and iteration counts for b = 1, 2, 4, ..., n.
     batches : int
         How many batches of that size an iteration takes at once.
+    method : str
+        The name of the method.
+    times : tuple of Forecast
+        How long training is likely to take on each engine; `batchsvm.plan` fills it.
     """
 
     n: int
@@ -87,29 +94,68 @@ class Plan:
     reason: str
     table: Sequence[PlanRow] = field(repr=False)
     batches: int = 1
+    method: str = ""
+    times: tuple[Forecast, ...] = field(default=(), repr=False, compare=False)
+
+    @property
+    def batch_limit(self) -> int:
+        """The largest batch size with beta_b <= 2, where the linear speed-up of batches ends."""
+        return spectral_batch_size(self.n, self.sigma2)
+
+    @property
+    def method_in_words(self) -> str:
+        """The method as people call it: batches of one row are serial SDCA."""
+        return method_in_words(self.method, self.batch_size)
 
     def __str__(self) -> str:
+        return self.describe()
+
+    def describe(self, theory: bool = False) -> str:
+        """The plan in lines; with `theory`, the worst-case counts of Theorems 1 and 2 too."""
+        rows = f"{self.n:,} rows x {self.d:,} columns, lam = {self.lam:g}, tol = {self.tol:g}"
+        return "\n".join([rows, *self._training(), *self._batches(), *self._table(theory)])
+
+    def _training(self) -> list[str]:
+        at_once = f", {self.batches} batches at once" if self.batches > 1 else ""
+        size = f", batches of {self.batch_size:,} rows" if 1 < self.batch_size < self.n else ""
+        what = f"{self.method_in_words}{size}{at_once}, {_threads(self.workers)}"
+        lines = [f"training: {what}: {self.reason}"]
+        if self.times:
+            lines.append("expected time of one fit, roughly:")
+            lines += [f"  {forecast}" for forecast in self.times]
+        return lines
+
+    def _batches(self) -> list[str]:
         chance = self.sigma2.failure_probability
         relation = "about" if isnan(chance) else "<=" if chance > 0 else "="
-        at_once = f", {self.batches} batches at once" if self.batches > 1 else ""
-        lines = [
-            f"{self.n:,} rows x {self.d:,} columns, lam = {self.lam:g}, tol = {self.tol:g}",
+        return [
             f"sigma^2 {relation} {self.sigma2:.4g} ({self.sigma2.how}): about"
-            f" {1 / self.sigma2:.3g} rows fit into a batch before they get in each other's way",
-            f"batch size {self.batch_size}{at_once}, {_threads(self.workers)}: {self.reason}",
-            "The iterations that Theorems 1 and 2 promise, in the worst case:",
-            f"{'b':>9} {'beta_b':>9} {'speed-up':>9} {'Pegasos T':>12}"
-            f" {'SDCA t0':>10} {'T0':>12} {'T':>12}",
+            f" {1 / self.sigma2:.3g} rows fit into a batch before they get in each other's way"
         ]
+
+    def _table(self, theory: bool) -> list[str]:
+        words = "what batches could bring, in iterations (not in seconds)"
+        head = f"{'b':>9} {'beta_b':>9} {'speed-up':>9}"
+        if theory:
+            words += ", and the worst cases of Theorems 1 and 2"
+            head += f" {'Pegasos T':>12} {'SDCA t0':>10} {'T0':>12} {'T':>12}"
+        lines = [f"{words}:", head]
         for row in self.table:
             mark = "*" if row.b == self.batch_size else " "
-            counts = (row.pegasos_T, row.t0, row.T0, row.T)
-            pegasos, t0, T0, T = ("-" if c == inf else f"{c:,}" for c in counts)
-            lines.append(
-                f"{mark}{row.b:>8,} {row.beta_b:>9.2f} {row.speedup:>9.2f} {pegasos:>12}"
-                f" {t0:>10} {T0:>12} {T:>12}"
-            )
-        return "\n".join(lines)
+            line = f"{mark}{row.b:>8,} {row.beta_b:>9.2f} {row.speedup:>9.2f}"
+            if theory:
+                counts = (row.pegasos_T, row.t0, row.T0, row.T)
+                pegasos, t0, T0, T = ("-" if c == inf else f"{c:,}" for c in counts)
+                line += f" {pegasos:>12} {t0:>10} {T0:>12} {T:>12}"
+            lines.append(line)
+        return lines
+
+
+def method_in_words(name: str, batch_size: int | None) -> str:
+    """A method as people call it: batches of one row are serial SDCA."""
+    if name == "newton":
+        return "Newton's method"
+    return "serial SDCA" if batch_size == 1 and name != "pegasos" else name
 
 
 def _threads(workers: int) -> str:
@@ -124,16 +170,12 @@ def spectral_batch_size(n: int, sigma2: float) -> int:
 
 
 def make_plan(
-    problem: Problem, facts: Facts, columns: int, tol: float, sigma2: Sigma2,
-    layout: Layout | None = None,
-) -> Plan:  # fmt: skip
-    """The plan for the first of the problems, with a w of so many columns; without a layout, or
-    one that leaves it open, sigma^2 says the batch size."""
+    problem: Problem, facts: Facts, columns: int, tol: float, sigma2: Sigma2, layout: Layout
+) -> Plan:
+    """The plan for the first of the problems, with a w of so many columns; where the layout leaves
+    it open, sigma^2 says the batch size."""
     n, lam, loss = facts.rows, float(problem.lam[0]), problem.loss
-    size, workers, reason = (layout.batch_size, layout.workers, layout.reason) if layout else (
-        None, 1, ""
-    )  # fmt: skip
-    batches = layout.batches if layout else 1
+    size, reason = layout.batch_size, layout.reason
     if size is None:
         size = spectral_batch_size(n, sigma2)
         words = (
@@ -143,15 +185,19 @@ def make_plan(
             else "the rows are nearly collinear, and larger batches would repeat one step"
         )
         reason = f"{words}; {reason}" if reason else words
-    workers = workers if size * batches > 1 else 1
+    workers = layout.workers if size * layout.batches > 1 else 1
     constants = Constants(lam, loss, float(facts.radius2[0]), float(facts.primal_at_zero[0]))
     table = PlanTable(partial(_rows, n, size, sigma2, tol, constants))
-    return Plan(n, columns, lam, tol, sigma2, size, workers, reason, table, batches)
+    return Plan(
+        n, columns, lam, tol, sigma2, size, workers, reason, table, layout.batches,
+        layout.method.name,
+    )  # fmt: skip
 
 
 def _rows(n: int, size: int, sigma2: Sigma2, tol: float, constants: Constants) -> list[PlanRow]:
-    """The table for b = 1, 2, 4, ..., n and the size that was chosen."""
-    sizes = {1 << k for k in range(n.bit_length()) if 1 << k <= n} | {n, size}
+    """The table for b = 1, 2, 4, ..., n, the size that was chosen, and the limit of batches."""
+    sizes = {1 << k for k in range(n.bit_length()) if 1 << k <= n}
+    sizes |= {n, size, spectral_batch_size(n, sigma2)}
     eps, rows = tol * constants.first_error, []
     for b in sorted(sizes):
         beta = beta_b(b, n, sigma2)

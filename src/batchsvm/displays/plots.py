@@ -210,7 +210,7 @@ class SpeedupDisplay:
         Batch sizes, and beta_b of each.
     sigma2 : float
     batch_size : int, optional
-        The batch size recommended.
+        A batch size to mark, such as the largest one with beta_b <= 2.
 
     Examples
     --------
@@ -243,7 +243,7 @@ class SpeedupDisplay:
         """From what `batchsvm.plan` returns."""
         b = np.unique(np.geomspace(1, plan.n, 200).round().astype(int))
         beta = np.array([beta_b(int(k), plan.n, plan.sigma2) for k in b])
-        display = cls(b=b, beta=beta, sigma2=float(plan.sigma2), batch_size=plan.batch_size)
+        display = cls(b=b, beta=beta, sigma2=float(plan.sigma2), batch_size=plan.batch_limit)
         return display.plot(**options) if plot else display
 
     def plot(self, axes: Any = None) -> SpeedupDisplay:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from batchsvm.core.certificate import Certificate
-from batchsvm.core.planning import Plan
+from batchsvm.core.planning import Plan, method_in_words
 from batchsvm.core.solution import Status
 from batchsvm.core.spectral import Sigma2, beta_b
 from batchsvm.displays.panels import apart, on_paper
@@ -26,6 +26,7 @@ from batchsvm.displays.plots import (
     SpeedupDisplay,
 )
 from batchsvm.files.atomic import replacing
+from batchsvm.methods import Newton
 from batchsvm.models import Model
 
 STRONGEST = 10
@@ -185,7 +186,8 @@ def _plan(plan: Plan) -> str:
     text = (
         f"σ², the spectral norm of the data, is {_sigma2_in_words(plan.sigma2)}:"
         f" about {1 / plan.sigma2:.3g} rows fit into a batch before they get in each other's way."
-        f" The batch size was {plan.batch_size:,}: {plan.reason}."
+        f" Training took {'one row' if plan.batch_size == 1 else f'{plan.batch_size:,} rows'} at a"
+        f" time: {plan.reason}."
     )
     rows = [
         [
@@ -198,7 +200,13 @@ def _plan(plan: Plan) -> str:
         for row in plan.table
     ]
     chosen = next((k for k, row in enumerate(plan.table) if row.b == plan.batch_size), None)
-    head = ["batch size b", "β_b", "speed-up b/β_b", "Pegasos, at most", "SDCA, at most"]
+    head = [
+        "batch size b",
+        "β_b",
+        "speed-up b/β_b, in iterations",
+        "Pegasos, at most",
+        "SDCA, at most",
+    ]
     note = (
         "The last two columns are the iterations after which Theorems 1 and 2 promise a"
         " gap of tol times what the zero model has, in the worst case; real runs need far fewer."
@@ -249,12 +257,13 @@ def _certificates(model: Model) -> str:
 
 
 def _training(model: Model) -> str:
-    serial = model.batch_size == 1 and model.method != "pegasos"
+    whole = model.method == Newton.name or model.batch_size in (None, 1)
+    batches = "" if whole else f", batches of {model.batch_size:,}"
     parameters = ", ".join(f"{k} = {v}" for k, v in _parameters(model).items())
     rows = {
         "loss": model.loss_name + (f" ({parameters})" if parameters else ""),
         "λ": "unknown" if model.lam is None else f"{model.lam:g}",
-        "method": "serial SDCA" if serial else f"{model.method}, batches of {model.batch_size:,}",
+        "method": method_in_words(model.method, model.batch_size) + batches,
         "intercept": _intercept(model),
     }
     if model.statuses:

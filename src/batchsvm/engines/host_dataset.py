@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 from weakref import ref
 
 import numpy as np
@@ -58,7 +59,7 @@ class HostDataset(BaseDataset, ABC):
     def facts(self, problem: Problem) -> Facts:
         return join_facts([bound.facts for _, bound in self.bound(problem)])
 
-    def newton_trainer(self, problem: Problem, trainer: Trainer) -> NewtonTrainer:
+    def newton_trainer(self: Any, problem: Problem, trainer: Trainer) -> NewtonTrainer:
         self.require_open()
         kind = NewtonTrainer if is_smooth(problem.loss) else ProximalNewtonTrainer
         return kind(self, problem, trainer)

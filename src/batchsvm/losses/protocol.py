@@ -13,8 +13,8 @@ POSITIVE = (0.0, np.inf, "a positive number")
 class Loss(Protocol):
     """What the package needs of a loss; `losses/__init__.py` says what they mean."""
 
-    task: str  # "classification" or "regression"
-
+    @property
+    def task(self) -> str: ...  # "classification" or "regression"
     @property
     def lower(self) -> float: ...
     @property

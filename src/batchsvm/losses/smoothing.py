@@ -21,7 +21,9 @@ class Smoothed(NamedTuple):
     base: Loss
     smoothing: float
 
-    smooth = True
+    @property
+    def smooth(self) -> bool:
+        return True
 
     @property
     def task(self) -> str:
