@@ -86,7 +86,7 @@ def test_auto_cuts_columns_of_wide_data_and_rows_of_thin_data():
     cut = fit_on(2, X, y, lam=0.01, random_state=0)
     assert isinstance(cut.method, Guarded)
     assert cut.status.converged
-    assert (cut.plan.workers, cut.batch_size) == (2, 32)
+    assert (cut.plan.workers, cut.batch_size) == (2, 64)
     assert "cut among 2 threads" in str(cut.plan)
     X, y = toy("hinge")
     thin = fit_on(2, X, y, lam=LAM, random_state=0)

@@ -86,7 +86,7 @@ def fit(
         slope does not jump it is newton, where SDCA is likely to need many epochs.
     batch_size : int or "auto"
         From 1 to n.  "auto" with method "auto" is 1 on one thread, which gains nothing from
-        batches, and on several up to 16 per thread, but no more than 1/sigma^2, or 8 to 32 per
+        batches, and on several up to 32 per thread, but no more than 1/sigma^2, or 8 to 32 per
         block; else the largest b with beta_b <= 2, about 1/sigma^2.  For gram it is the rows of one
         batch: "auto" is 64 on the host, and 64 or 128 on a device, where 512 is the most.
     tol : float

@@ -27,10 +27,10 @@ class Tuning:
     # Kernels.
     max_call_nonzeros: int = 2**25  # visited by one call: Python hears Ctrl-C only between calls
     # Threads within a fit (core/layout.py).
-    min_worker_nonzeros: float = 12  # of a mean row in a worker's columns, or waiting takes over
+    min_worker_nonzeros: float = 8  # of a mean row in a worker's columns, or waiting takes over
     min_pair_nonzeros: float = 128  # of a mean row, or two threads gain less than they risk
     min_shared_batch_nonzeros: float = 2**13  # so much work that waiting does not count
-    batch_rows_per_worker: int = 16  # more would spare little more waiting
+    batch_rows_per_worker: int = 32  # more would spare little more waiting
     min_batch_rows_per_worker: int = 4
     max_block_columns: int = 512  # so few that exchanging w costs less than some rows
     default_rows_per_block: int = 16  # between two exchanges, where blocks are asked for
