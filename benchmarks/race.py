@@ -1,12 +1,12 @@
 """The race: all solvers along their settings, then the fastest to each goal, taking turns.
 
 A cell is a data set, a loss and an intercept.  First every solver that has the cell's objective
-goes from loose to tight settings, one step at a time with one seed, the solvers in turn and in a
-new order each time.  This screening gives the curves, and the two fastest peers to each goal.  They
-and ours are the finalists.  Each finalist gets the loosest setting that reaches the goal with every
-seed, and runs to the goal at that setting, in turn again; this gives the times and the ratios.
-Every round of these has processes of its own, since where one happens to lie in memory can make it
-half as fast; only peers that compile for half a minute in each process keep theirs.
+goes from loose to tight settings, with one seed.  This screening gives the curves, and the two
+fastest peers to each goal.  They and ours are the finalists.  Each finalist gets the loosest
+setting that reaches the goal with every seed, and runs to the goal at that setting, in turn; this
+gives the times and the ratios.  Every round of these has processes of its own, since where one
+happens to lie in memory can make it half as fast; only peers that compile for half a minute in each
+process keep theirs.
 
 Every fit is kept in a journal as soon as it is made, and none is made twice, except for a round
 that was cut short: all of it is run again, so that fits that are compared are of the same minutes.
@@ -75,21 +75,22 @@ def settings_of(peer: Peer, thin: int) -> tuple[float, ...]:
 
 
 def climb(entries: list[Entry], knobs: dict[str, tuple[float, ...]], fit: Fit) -> list[dict]:
-    """Rows of everyone's way along the settings, in turn.
+    """Rows of everyone's way along the settings.
 
-    An entry stops when it has reached the last goal, when it is left behind twice in a row, since
-    a single slow fit may be an accident, or with the first fit that fails or takes too long.
+    The next fit is that of the entry that has taken the least time so far: those that are fast
+    arrive first, and those that are slow need not go all the way.  An entry stops when it has
+    reached the last goal, when it is left behind twice in a row, since a single slow fit may be an
+    accident, or with the first fit that fails or takes too long.
     """
     rows: list[dict] = []
-    running, order = list(entries), Random(0)
-    for step in range(max((len(knobs[entry.solver]) for entry in entries), default=0)):
-        running = [entry for entry in running if step < len(knobs[entry.solver])]
-        latest = {
-            entry: fit(entry, knobs[entry.solver][step], 0, "")
-            for entry in order.sample(running, len(running))
-        }
-        rows += latest.values()
-        running = [entry for entry in running if goes_on(rows, entry)]
+    spent = dict.fromkeys(Random(0).sample(entries, len(entries)), 0.0)
+    left = {entry: list(knobs[entry.solver]) for entry in entries}
+    while spent:
+        entry = min(spent, key=spent.__getitem__)
+        rows.append(fit(entry, left[entry].pop(0), 0, ""))
+        spent[entry] += rows[-1]["seconds"]
+        if not left[entry] or not goes_on(rows, entry):
+            del spent[entry]
     return rows
 
 

@@ -33,13 +33,14 @@ outside the solver, in float64, from the coefficients that it returned. It is re
 optimum, which is certified to 1e-8.
 
 First all solvers go along their settings, from loose to tight, one fit each. A peer stops when a
-fit takes ten times as long as another peer needed to get as far, or longer than the time allowed.
+fit misses a goal that two others have reached in a third of its time, or takes longer than allowed.
 Then the two fastest peers to each goal and ours take turns, each at the loosest setting that
 reaches the goal with every seed. Times are medians over the rounds. In brackets: how many times
 faster than the best peer ours is, the median of the ratios of all rounds.
 """
 SCREENING = """Seconds to 1e-3 and to 1e-6, one fit each. A dash means that no setting that was
-tried reached the goal: there was none left, or another peer got as far ten times faster.
+tried reached the goal: there was none left, or two other peers needed a third of the time of a fit
+that missed it.
 """
 
 

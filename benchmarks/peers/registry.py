@@ -45,7 +45,7 @@ class Peer:
     installs: tuple[tuple[str, ...], ...]
     knob: str
     knobs: tuple[float, ...]
-    solves: Kinds
+    solves: Kinds = frozenset()
     threaded: bool = False
     threaded_on_dense: bool = False
     most_columns: float = inf
