@@ -101,7 +101,7 @@ def available(names: list[str] | None, console: Console) -> tuple[list[Peer], li
 
 
 def run_race(options: argparse.Namespace, peers: list[Peer], facts: dict, console: Console) -> None:
-    """Race cell after cell, and write the page after each."""
+    """Race cell after cell, and write the page, also of a race that is interrupted."""
     journal = Journal(options.output, options.budget)
     how = f"Rounds: {options.rounds}; a fit may take {options.limit:g} s."
     if options.settled:
@@ -110,11 +110,12 @@ def run_race(options: argparse.Namespace, peers: list[Peer], facts: dict, consol
     terms = Terms(options.threads, options.rounds, options.limit, 10 if options.quick else 1)
     try:
         for cell in race(options.cells, peers, terms, journal, console):
-            results.write_facts(options.output, "race", facts | {"how": how})
-            report.write(options.output)
             console.print(f"{cell}: {len(journal.of(cell))} fits")
     except BudgetSpentError:
         console.print("The budget is spent.  The same command continues the race.")
+    finally:
+        results.write_facts(options.output, "race", facts | {"how": how})
+        report.write(options.output)
 
 
 def scaling(options: argparse.Namespace) -> None:
