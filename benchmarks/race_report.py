@@ -49,11 +49,16 @@ def race(folder: Path) -> str:
     cells = by_cell(results.read(folder, "race"))
     if not cells:
         return ""
-    found = {cell: {goal: times(rows, goal) for goal in GOALS} for cell, rows in cells.items()}
+    # A cell that has not got beyond the screening is not compared yet.
+    found = {
+        cell: {goal: times(rows, goal) for goal in GOALS}
+        for cell, rows in cells.items()
+        if any(row["goal"] for row in rows)
+    }
     text = [
         "## Against the best peer\n",
         METHOD,
-        *summary(cells, found),
+        *(summary(cells, found) if found else []),
         "## All solvers\n",
         SCREENING,
     ]

@@ -64,3 +64,15 @@ def test_a_race_that_ours_does_not_finish_is_lost(tmp_path):
 def test_a_race_that_ours_wins_says_so(tmp_path):
     results.write(tmp_path, "race", list(canned(CELL, {"batchsvm": 1.0, "a": 2.0})), {})
     assert "batchsvm is first in all 2 comparisons.\n" in report.write(tmp_path).read_text()
+
+
+def test_a_cell_that_is_not_finished_is_not_compared(tmp_path):
+    rows = list(canned(CELL, {"batchsvm": 1.0, "a": 2.0}))
+    rows += [r for r in canned(Cell("cov"), {"a": 1.0}) if not r["goal"]]
+    results.write(tmp_path, "race", rows, {})
+    text = report.write(tmp_path).read_text()
+    assert "first in all 2 comparisons" in text
+    assert "| cov | hinge" not in text
+    assert "| a, 1 thread | 6 s / 12 s | 3 s / 6 s |" in text  # of the screening
+    results.write(tmp_path, "race", [r for r in rows if not r["goal"]], {})
+    assert "comparisons" not in report.write(tmp_path).read_text()
