@@ -14,7 +14,8 @@
 # `make reproduce` runs the paper's experiments (BATCHSVM_DATA names the folder of the data),
 # `make reproduce-quick` a small version that needs no data, and `make reproduce REPRODUCE=--missing`
 # only what the report in docs/reproduction lacks.
-# `make bench` races against other solvers, on the same data; `make bench BENCH=--quick` tries it.
+# `make bench` races against other solvers, on the same data, and continues a race that was interrupted;
+# `make bench BENCH='race --quick'` tries it on tiny data, in a minute.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

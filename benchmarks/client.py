@@ -11,16 +11,19 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.cells import Cell
 from benchmarks.environments import python_of
 from benchmarks.peers.registry import Peer
-from benchmarks.sets import Set, path_of
+from benchmarks.problems import Problem
+from benchmarks.sets import path_of
 
 WORKERS = Path(__file__).parent / "peers"
-# BLAS has nothing to do in these fits, and its threads would spin while others are timed.
+# Threads of BLAS would spin while others are timed; workers that gain from them ask for them.
 # OpenMP threads (liblinear-multicore, Snap ML) sleep soon after a fit; the thread counts
 # themselves are the solvers' own arguments.
 QUIET = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "KMP_BLOCKTIME": "1"}
-WARM_UP_LIMIT = 120.0  # compiling included
+WARM_UP_LIMIT = 120.0  # seconds, compiling included
+CONVERTING = 10.0  # seconds in which a worker converts the data to its own format
 
 
 class TooSlowError(Exception):
@@ -44,7 +47,7 @@ class Client:
         self.folder = tempfile.TemporaryDirectory()
         self.process: subprocess.Popen | None = None
         self.import_seconds = float("nan")
-        self.warm: set[tuple[str, int]] = set()
+        self.warm: set[tuple[Cell, int, float]] = set()
 
     def __enter__(self) -> Client:
         return self
@@ -70,33 +73,38 @@ class Client:
         self.import_seconds = self._answer(limit)["import_seconds"]
 
     def fit(
-        self, data: Set, knob: float, threads: int, seed: int, limit: float = 600.0,
+        self, problem: Problem, knob: float, threads: int, seed: int, limit: float = 600.0,
         peak: bool = False, cold: bool = False,
     ) -> tuple[np.ndarray, dict]:  # fmt: skip
-        """The w of one fit, and what the worker says about it.
+        """The point of one fit, which is w and the intercept, and what the worker says about it.
 
-        Unless `cold`, a solver that has not fitted this set with so many threads since its
-        process began does so first, unmeasured, and at a setting that is tight enough to
-        compile all that it will need.
+        Unless `cold`, a solver that has not fitted this problem with so many threads since its
+        process began does so first, unmeasured: a part of the set at a middle setting, and the
+        whole set at the loosest one.  What a solver compiles may depend on the setting; one that
+        compiles fits the whole set at the very setting that is asked for.
         """
-        knobs = self.peer.knobs
-        if not cold and (data.name, threads) not in self.warm:
-            self._ask(data, knobs[len(knobs) // 2], threads, seed, WARM_UP_LIMIT, part=True)
+        knobs, compiles = self.peer.knobs, self.peer.compiles
+        warm = (problem.cell, threads, knob if compiles else knobs[0])
+        if not cold and warm not in self.warm:
+            self._ask(problem, knobs[len(knobs) // 2], threads, seed, WARM_UP_LIMIT, part=True)
             if not peak:  # whose process must not have fitted the whole set before
-                self._ask(data, knobs[0], threads, seed, WARM_UP_LIMIT)
-                self.warm.add((data.name, threads))
-        return self._ask(data, knob, threads, seed, limit, peak)
+                longest = WARM_UP_LIMIT if compiles else CONVERTING + limit
+                self._ask(problem, warm[-1], threads, seed, longest)
+                self.warm.add(warm)
+        return self._ask(problem, knob, threads, seed, limit, peak)
 
     def _ask(
-        self, data: Set, knob: float, threads: int, seed: int, limit: float,
+        self, problem: Problem, knob: float, threads: int, seed: int, limit: float,
         peak: bool = False, part: bool = False,
     ) -> tuple[np.ndarray, dict]:  # fmt: skip
         if self.process is None:
             self.start()
-        place = Path(self.folder.name) / "w.npy"
+        place = Path(self.folder.name) / "point.npy"
+        data, cell = problem
         request = {
-            "set": data.name, "data": str(path_of(data.name)), "lam": data.lam, "knob": knob,
-            "threads": threads, "seed": seed, "peak": peak, "part": part, "w": str(place),
+            "set": data.name, "data": str(path_of(data.name)), "lam": data.lam,
+            "loss": cell.loss, "intercept": cell.intercept == "free", "knob": knob,
+            "threads": threads, "seed": seed, "peak": peak, "part": part, "point": str(place),
         }  # fmt: skip
         self.process.stdin.write(json.dumps(request) + "\n")
         answer = self._answer(limit)

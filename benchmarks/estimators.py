@@ -1,6 +1,6 @@
 """What the estimators cost, and how well they predict.
 
-    BATCHSVM_DATA=<folder> python benchmarks/estimators.py [overhead] [intercept] [accuracy]
+    BATCHSVM_DATA=<folder> python -m benchmarks.estimators [overhead] [intercept] [accuracy]
 
 overhead    a fit through BatchSVC against `batchsvm.fit` of the same problem, taking turns
 intercept   no intercept, a penalised one (virtual column, and a copy of X with one more column),
@@ -20,7 +20,6 @@ import numpy as np
 import scipy.sparse as sp
 from rich.console import Console
 from rich.table import Table
-from sets import LAM, load
 from sklearn.datasets import (
     load_breast_cancer,
     load_digits,
@@ -38,6 +37,7 @@ from sklearn.svm import LinearSVC
 import batchsvm
 from batchsvm import BatchSVC
 from batchsvm.estimators import training
+from benchmarks.sets import COLUMNS, load
 
 REPEATS = 41
 console = Console()
@@ -147,7 +147,7 @@ def data_sets():
     X, y = make_classification(2000, 50, n_informative=10, flip_y=0.1, random_state=0)
     yield "classification", StandardScaler().fit_transform(X), y, 1e-2
     if os.environ.get("BATCHSVM_DATA"):
-        for name in LAM:
+        for name in COLUMNS:
             data = load(name)
             rows = np.random.default_rng(0).choice(data.X.shape[0], 10_000, replace=False)
             yield f"{name} (10,000 rows)", data.X[rows], data.y[rows], data.lam

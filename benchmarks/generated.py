@@ -1,4 +1,7 @@
-"""Large sparse data made quickly, in blocks, on all threads; NumPy and SciPy alone."""
+"""Generated data: large sparse sets, made quickly, in blocks, on all threads, and dense ones.
+
+NumPy and SciPy are all that it needs.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +58,25 @@ def sparse_set(
     X = sp.csr_matrix((rows, features), dtype=dtype)  # no checks, which would take passes
     X.data, X.indices, X.indptr = data.ravel(), indices.ravel(), indptr
     X.has_sorted_indices = X.has_canonical_format = True
+    return X, y
+
+
+def dense_set(rows: int, columns: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """float32 rows of two classes that overlap, the smaller one with 30 % of the rows.
+
+    Columns have different sizes and are not centred, so that an intercept matters.  The mean
+    square of the norm of a row is 1.
+    """
+    rng = np.random.default_rng(seed)
+    scale = np.arange(1, columns + 1, dtype=np.float32) ** np.float32(-0.5)
+    shift = 1.5 * rng.standard_normal(columns, np.float32) / np.float32(columns**0.5)
+    centre = 0.5 * rng.standard_normal(columns, np.float32)
+    y = np.where(rng.random(rows) < 0.3, 1.0, -1.0)
+    X = rng.standard_normal((rows, columns), np.float32)
+    X += centre
+    X += y.astype(np.float32)[:, None] * shift
+    X *= scale
+    X /= np.sqrt(np.einsum("ij,ij->", X, X, dtype=np.float64) / rows).astype(np.float32)
     return X, y
 
 

@@ -1,8 +1,9 @@
 """What counts, from the rows of a race: the setting of each solver, its time, the ratios.
 
-A row is one fit: set, solver, threads, knob, seed, goal, seconds, suboptimality, outcome.
-`goal` is empty for a fit on the way along a solver's settings, and else the sub-optimality
-that this fit was to reach.  Nothing here runs a solver.
+A row is one fit: set, loss, intercept, solver, threads, knob, seed, goal, seconds, suboptimality,
+outcome.  The sub-optimality is relative to the optimum.  `goal` is empty for a fit on the way along
+a solver's settings, and else the sub-optimality that this fit was to reach.  Except for `by_cell`,
+functions get the rows of one cell.  Nothing here runs a solver.
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ from math import exp, inf, log
 from statistics import median
 from typing import NamedTuple
 
-GOALS = (1e-3, 1e-4, 1e-5, 1e-6)
-LEFT_BEHIND = 10.0  # times the seconds in which another peer got as far
+from benchmarks.cells import Cell, cell_of
+
+GOALS = (1e-3, 1e-6)
+FINALISTS = 2  # peers per cell and goal that are timed together with ours
+OURS = "batchsvm"
+LEFT_BEHIND = 3.0  # times the seconds in which enough others reached the goal
 
 
 class Entry(NamedTuple):
@@ -43,7 +48,7 @@ def entry_of(row: dict) -> Entry:
     return Entry(row["solver"], row["threads"])
 
 
-def entries_in(rows: Iterable[dict], ours: str = "batchsvm") -> list[Entry]:
+def entries_in(rows: Iterable[dict], ours: str = OURS) -> list[Entry]:
     """Ours first, then the peers by name."""
     found = {entry_of(row) for row in rows}
     return sorted(found, key=lambda e: (e.solver != ours, e.solver.lower(), e.threads))
@@ -58,39 +63,65 @@ def along(rows: Iterable[dict], entry: Entry) -> dict[float, list[dict]]:
     return steps
 
 
-def loosest(rows: Iterable[dict], entry: Entry, goal: float, rounds: int) -> float | None:
-    """The loosest setting that reaches the goal with every seed, if there is one."""
-    for knob, fits in along(rows, entry).items():
-        if len(fits) == rounds and all(fit["suboptimality"] <= goal for fit in fits):
-            return knob
+def by_cell(rows: Iterable[dict]) -> dict[Cell, list[dict]]:
+    found: dict[Cell, list[dict]] = {}
+    for row in rows:
+        found.setdefault(cell_of(row), []).append(row)
+    return found
+
+
+def screened(rows: Iterable[dict]) -> list[dict]:
+    """The fits of the screening, which has one seed."""
+    return [row for row in rows if not row["goal"] and row["seed"] == 0]
+
+
+def reaches(row: dict, goal: float) -> bool:
+    return row["outcome"] == "fitted" and row["suboptimality"] <= goal
+
+
+def loosest(rows: Iterable[dict], entry: Entry, goal: float) -> dict | None:
+    """The fit of the screening with the loosest setting that reaches the goal, if there is one."""
+    for fits in along(screened(rows), entry).values():
+        if reaches(fits[0], goal):
+            return fits[0]
     return None
 
 
-def is_over(fits: list[dict], rounds: int) -> bool:
-    """Whether an entry need not go on to a tighter setting, by its fits at this one."""
-    failed = any(fit["outcome"] != "fitted" for fit in fits)
-    done = len(fits) == rounds and all(fit["suboptimality"] <= min(GOALS) for fit in fits)
-    return failed or done
+def fastest(rows: list[dict], goal: float, ours: str = OURS) -> list[tuple[float, Entry]]:
+    """The peers that reached the goal in the screening, each with its best thread count, and their
+    seconds; the fastest first."""
+    best: dict[str, tuple[float, Entry]] = {}
+    for entry in entries_in(rows, ours):
+        fit = loosest(rows, entry, goal)
+        if entry.solver != ours and fit is not None:
+            best[entry.solver] = min(best.get(entry.solver, (inf, entry)), (fit["seconds"], entry))
+    return sorted(best.values())
 
 
-def is_left_behind(rows: list[dict], fits: list[dict], ours: str = "batchsvm") -> bool:
-    """Whether a peer has got as far as these fits, at one of its settings, in a tenth of the
-    time: going on would take long and could change nothing that is compared."""
-    seconds = median(fit["seconds"] for fit in fits)
-    error = median(fit["suboptimality"] for fit in fits)
-    settings: dict[tuple, list[dict]] = {}
-    for row in rows:
-        if not row["goal"] and row["outcome"] == "fitted" and row["solver"] != ours:
-            settings.setdefault((entry_of(row), row["knob"]), []).append(row)
-    return any(
-        LEFT_BEHIND * median(row["seconds"] for row in others) < seconds
-        for others in settings.values()
-        if median(row["suboptimality"] for row in others) <= error
+def finalists(rows: list[dict], goal: float, ours: str = OURS) -> list[Entry]:
+    return [entry for _, entry in fastest(rows, goal, ours)[:FINALISTS]]
+
+
+def is_left_behind(rows: list[dict], fit: dict, ours: str = OURS) -> bool:
+    """Whether a peer cannot become a finalist any more, since tighter settings take longer.
+
+    For each goal that this fit misses, enough others have reached it in a third of the time.  Ours
+    always goes on.
+    """
+    missed = [goal for goal in GOALS if not reaches(fit, goal)]
+    return fit["solver"] != ours and all(
+        sum(
+            LEFT_BEHIND * seconds < fit["seconds"]
+            for seconds, entry in fastest(rows, goal, ours)
+            if entry.solver != fit["solver"]
+        )
+        >= FINALISTS
+        for goal in missed
     )
 
 
-def times(rows: list[dict], goal: float, ours: str = "batchsvm") -> dict[Entry, Time]:
-    """Every entry that was raced to the goal on the set that these rows are of."""
+def times(rows: list[dict], goal: float, ours: str = OURS) -> dict[Entry, Time]:
+    """Every entry that was raced to the goal."""
     fits: dict[Entry, dict[int, dict]] = {}
     for row in rows:
         if row["goal"] == goal:
@@ -117,7 +148,7 @@ def times(rows: list[dict], goal: float, ours: str = "batchsvm") -> dict[Entry, 
     return found
 
 
-def best_peer(fits: dict[Entry, dict[int, dict]], ours: str = "batchsvm") -> Entry | None:
+def best_peer(fits: dict[Entry, dict[int, dict]], ours: str = OURS) -> Entry | None:
     """The peer, at its best thread count, with the smallest median time."""
     peers = [entry for entry in fits if entry.solver != ours]
     seconds = {

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from pathlib import Path
 from statistics import median
 
-from benchmarks import figures, results
+from benchmarks import results
 from benchmarks.gpu.report import gpu
-from benchmarks.judging import GOALS, Entry, best_peer, entries_in, entry_of, geometric_mean, times
+from benchmarks.judging import entries_in, entry_of
+from benchmarks.race_report import race
 from benchmarks.streamed.report import streamed
 from benchmarks.words import length, table
 
-OURS = "batchsvm"
 HEAD = """# Benchmarks
 
 This page compares the time and the memory of batchsvm with those of other solvers. `make bench`
-measures and writes it; no number is entered by hand. All solvers train the hinge loss without an
-intercept, with the same λ.
-"""
-METHOD = """Each solver runs in an environment of its own, in a process that has read the data and
-has been warmed up. The time is that of the fit alone; ours includes checks, plan and certificates.
-Peers with a data format of their own get the data converted beforehand. The sub-optimality is
-computed outside the solver, from the w that it returned, relative to an optimum certified to 1e-8.
-Solvers take turns, so that noise affects all of them. The setting of a solver is the loosest one
-that reaches the goal with every seed. Times and ratios are medians over the rounds; ratios are
-computed round by round. A solver proceeds to tighter settings until one takes ten times as long as
-another peer needed for the same goal, or longer than the time allowed.
+measures and writes it; no number is entered by hand.
 """
 
 
@@ -75,85 +64,8 @@ def by(rows: list[dict], *keys: str) -> dict:
     return groups
 
 
-def power(goal: float) -> str:
-    return f"{goal:.0e}".replace("e-0", "e-")
-
-
 def mib(size: float) -> str:
     return f"{size / 2**20:.1f} MiB"
-
-
-def race(folder: Path) -> str:
-    """The bars, all times set by set, the curves."""
-    rows = results.read(folder, "race")
-    if not rows:
-        return ""
-    sets = by(rows, "set")
-    found = {name: {goal: times(mine, goal) for goal in GOALS} for name, mine in sets.items()}
-    text = ["## Against the best peer\n", METHOD, summary(found)]
-    for name, mine in sets.items():
-        figures.curves(folder, name, mine)
-        text += [f"## {name}\n", f"![seconds against sub-optimality on {name}]({name}.png)\n"]
-        cells = [
-            [str(entry), *(cell(entry, found[name][goal], mine, goal) for goal in GOALS)]
-            for entry in entries_in(mine)
-        ]
-        text.append(table(["solver", *(f"to {power(goal)}" for goal in GOALS)], cells))
-    text.append(
-        "In brackets: how many times faster than the best peer, and the setting. A dash means that"
-        " no setting that was tried reached the goal. *missed* is the number of rounds that did not"
-        " reach it (some solvers differ from run to run with the same seed).\n\n"
-        "Raw numbers: [race.csv](race.csv).\n"
-    )
-    return "\n".join(text)
-
-
-def summary(found: dict[str, dict]) -> str:
-    """How many times faster than the best peer ours is; its name is in the cell."""
-    ours = sorted({
-        entry for goals in found.values() for reached in goals.values() for entry in reached
-        if entry.solver == OURS
-    })  # fmt: skip
-    lines = []
-    for entry in ours:
-        for name, goals in found.items():
-            lines.append([str(entry), name, *(beaten(entry, goals[goal]) for goal in GOALS)])
-        means = []
-        for goal in GOALS:
-            ratios = [
-                goals[goal][entry].ratio if entry in goals[goal] else None
-                for goals in found.values()
-            ]
-            known = all(ratio is not None and isfinite(ratio) for ratio in ratios)
-            means.append(f"**{geometric_mean(ratios):.2f}**" if known else "–")
-        lines.append([str(entry), "geometric mean", *means])
-    return table(["", "set", *(f"to {power(goal)}" for goal in GOALS)], lines)
-
-
-def beaten(entry: Entry, reached: dict) -> str:
-    if entry not in reached:
-        return "–"
-    peers = {peer: {0: {"seconds": time.seconds}} for peer, time in reached.items()}
-    best = best_peer(peers, OURS)
-    return f"{reached[entry].ratio:.2f} ({best})" if best else "no peer reached it"
-
-
-def cell(entry: Entry, reached: dict, rows: list[dict], goal: float) -> str:
-    if entry not in reached:
-        return "–" + complaint(entry, rows)
-    time = reached[entry]
-    missed = f", missed {time.missed}" if time.missed else ""
-    return f"{length(time.seconds)} (×{time.ratio:.2f}, {time.knob:g}{missed})"
-
-
-def complaint(entry: Entry, rows: list[dict]) -> str:
-    """Why an entry stopped before it reached a goal, if it did not run out of settings."""
-    for row in rows:
-        if entry_of(row) == entry and row["outcome"] == "too slow":
-            return f" (more than {length(row['seconds'])})"
-        if entry_of(row) == entry and row["outcome"] != "fitted":
-            return f" ({row['outcome']})"
-    return ""
 
 
 def peers(folder: Path) -> str:
@@ -180,8 +92,9 @@ def memory(folder: Path) -> str:
     sizes = {row["set"]: mib(row["data_bytes"]) for row in rows}
     cells.append(["*the data*", *(sizes[name] for name in sets)])
     return (
-        "## Memory\n\nThe peak memory of the process during a fit to 1e-3, in addition to the data"
-        " and the loaded code. Copies of the data count.\n\n" + table(["solver", *sets], cells)
+        "## Memory\n\nThe peak memory of the process during a fit of the hinge loss, without an"
+        " intercept, to 1e-3, in addition to the data and the loaded code. Copies of the data"
+        " count.\n\n" + table(["solver", *sets], cells)
     )
 
 

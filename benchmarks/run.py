@@ -1,11 +1,16 @@
 """Measure, and write docs/benchmarks/.
 
     BATCHSVM_DATA=<folder> python -m benchmarks.run            everything
-    BATCHSVM_DATA=<folder> python -m benchmarks.run --quick    rcv1 once, to bench-output/quick/
+    BATCHSVM_DATA=<folder> python -m benchmarks.run --quick    a trial, to bench-output/quick/
     python -m benchmarks.run tiny growth                       some sections, others are kept
     python -m benchmarks.run report                            the page from the numbers again
 
-Environments of the peers and parsed data are kept in bench-output/.
+    python -m benchmarks.run race --quick                      the race on tiny data
+    python -m benchmarks.run race --only 'rcv1/*' 'dense/logistic/free'
+    python -m benchmarks.run race --budget 3600                stops after an hour
+
+A race that was interrupted continues where it was: every fit is kept in race.csv.  Remove that file
+to begin anew.  Environments of the peers and parsed data are kept in bench-output/.
 """
 
 from __future__ import annotations
@@ -15,15 +20,18 @@ import json
 import os
 import subprocess
 import sys
+from math import inf
 from pathlib import Path
 
 from rich.console import Console
 
 from benchmarks import footprint, growth, ourselves, report, results
+from benchmarks.cells import SETS, SMALL_SETS, cells, select
 from benchmarks.environments import UnavailableError, python_of, version_of
+from benchmarks.journal import BudgetSpentError, Journal
 from benchmarks.peers.registry import PEERS, Peer
-from benchmarks.race import race
-from benchmarks.sets import LAM, OUTPUT, path_of
+from benchmarks.race import Terms, race
+from benchmarks.sets import COLUMNS, OUTPUT, path_of
 from experiments.machine import machine, versions
 
 DOCS = Path("docs") / "benchmarks"
@@ -36,8 +44,14 @@ SECTIONS = (
 def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(SECTIONS))
-    parser.add_argument("--quick", action="store_true", help="one set, one round: a trial")
-    parser.add_argument("--sets", nargs="+", choices=LAM, default=list(LAM))
+    parser.add_argument("--quick", action="store_true", help="small data, one round: a trial")
+    parser.add_argument(
+        "--only", nargs="+", default=["*"], metavar="cell",
+        help="cells of the race by pattern, e.g. 'rcv1/*' or '*/logistic/free'",
+    )  # fmt: skip
+    parser.add_argument(
+        "--sets", nargs="+", choices=COLUMNS, default=list(COLUMNS), help="of the other sections"
+    )
     parser.add_argument("--solvers", nargs="+", choices=[p.name for p in PEERS], metavar="name")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--rounds", type=int, default=5)
@@ -45,6 +59,7 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
         "--settled", action="store_true", help="peers keep the settings of the last race"
     )
     parser.add_argument("--limit", type=float, default=10.0, help="seconds a fit may take")
+    parser.add_argument("--budget", type=float, default=inf, help="seconds the race may take")
     parser.add_argument("--nonzeros", type=float, default=3e8, help="of the last step of growth")
     parser.add_argument("--scaling-rows", type=int, default=200_000, help="of the generated set")
     parser.add_argument("--output", type=Path, default=None)
@@ -56,6 +71,10 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     if options.quick:
         options.sets, options.rounds, options.limit = options.sets[:1], 1, min(3.0, options.limit)
         options.nonzeros, options.scaling_rows = min(1e7, options.nonzeros), 20_000
+    try:
+        options.cells = select(cells(SMALL_SETS if options.quick else SETS), options.only)
+    except ValueError as error:
+        parser.error(str(error))
     options.output = options.output or (OUTPUT / "quick" if options.quick else DOCS)
     options.threads = [count for count in options.threads if count <= (os.cpu_count() or 1)]
     return options
@@ -79,6 +98,24 @@ def available(names: list[str] | None, console: Console) -> tuple[list[Peer], li
                 console.print(f"{peer.name} cannot be installed: {error}")
         rows.append(row)
     return peers, rows
+
+
+def run_race(options: argparse.Namespace, peers: list[Peer], facts: dict, console: Console) -> None:
+    """Race cell after cell, and write the page, also of a race that is interrupted."""
+    journal = Journal(options.output, options.budget)
+    how = f"Rounds: {options.rounds}; a fit may take {options.limit:g} s."
+    if options.settled:
+        journal.forget_ours(options.cells)
+        how += " The peers' ways along their settings are those of an earlier race."
+    terms = Terms(options.threads, options.rounds, options.limit, 10 if options.quick else 1)
+    try:
+        for cell in race(options.cells, peers, terms, journal, console):
+            console.print(f"{cell}: {len(journal.of(cell))} fits")
+    except BudgetSpentError:
+        console.print("The budget is spent.  The same command continues the race.")
+    finally:
+        results.write_facts(options.output, "race", facts | {"how": how})
+        report.write(options.output)
 
 
 def scaling(options: argparse.Namespace) -> None:
@@ -109,25 +146,12 @@ def main(arguments: list[str] | None = None) -> None:
         peers, about = available(options.solvers, console)
         keep("peers", about)
     if "race" in wanted:
-        # Sets that are not asked for keep the numbers that they have.
-        rows = [row for row in results.read(folder, "race") if row["set"] not in options.sets]
-        how = f"Rounds: {rounds}; a fit may take {options.limit:g} s."
-        settled = []
-        if options.settled:
-            ours = {peer.name for peer in PEERS if peer.ours}
-            settled = [r for r in results.read(folder, "race") if r["solver"] not in ours]
-            how += " The peers' ways along their settings are those of an earlier race."
-        for more in race(
-            options.sets, peers, options.threads, rounds, options.limit, console, settled
-        ):
-            rows += more
-            keep("race", rows, how)
+        run_race(options, peers, {"machine": machine(), "versions": versions()}, console)
     if "memory" in wanted:
         rows = results.read(folder, "race")
         if not rows:
             raise SystemExit("the section memory needs the settings that the section race finds")
-        seeds = len({row["seed"] for row in rows})
-        keep("memory", footprint.memory(rows, seeds, options.limit, console))
+        keep("memory", footprint.memory(rows, options.limit, console))
     if "first_fit" in wanted:
         times = min(3, rounds)
         rows = footprint.first_fit(options.sets[0], peers, times, console)

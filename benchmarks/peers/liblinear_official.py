@@ -1,4 +1,4 @@
-"""LIBLINEAR's own Python package; conversion to its format is not in the time."""
+"""LIBLINEAR's own Python package, dual solvers; conversion to its format is not in the time."""
 
 from liblinear_common import Liblinear
 from worker import serve

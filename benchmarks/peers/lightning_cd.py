@@ -1,6 +1,6 @@
 """lightning's LinearSVC: dual coordinate descent with shrinking, its fastest for the hinge."""
 
-from worker import serve
+from worker import serve, wide
 
 
 class Lightning:
@@ -9,13 +9,13 @@ class Lightning:
 
         self.model = LinearSVC
 
-    def prepare(self, X, y, lam):
-        return X, y, 1 / (lam * X.shape[0])
+    def prepare(self, X, y, lam, loss, intercept):
+        return wide(X), y, {"C": 1 / (lam * X.shape[0]), "loss": loss}
 
     def fit(self, problem, tol, threads, seed):
-        X, y, C = problem
-        model = self.model(C=C, loss="hinge", tol=tol, max_iter=100_000, random_state=seed)
-        return model.fit(X, y).coef_
+        X, y, options = problem
+        model = self.model(tol=tol, max_iter=100_000, random_state=seed, **options)
+        return model.fit(X, y).coef_, 0.0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """lightning's SDCAClassifier, which stops on a duality gap."""
 
-from worker import serve
+from worker import serve, wide
 
 
 class LightningSDCA:
@@ -9,15 +9,15 @@ class LightningSDCA:
 
         self.model = SDCAClassifier
 
-    def prepare(self, X, y, lam):
-        return X, y, lam
+    def prepare(self, X, y, lam, loss, intercept):
+        return wide(X), y, lam
 
     def fit(self, problem, tol, threads, seed):
         X, y, lam = problem
         model = self.model(
             alpha=lam, l1_ratio=0, loss="hinge", tol=tol, max_iter=100_000, random_state=seed
         )
-        return model.fit(X, y).coef_
+        return model.fit(X, y).coef_, 0.0
 
 
 if __name__ == "__main__":

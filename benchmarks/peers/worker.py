@@ -3,8 +3,11 @@
 A worker is a process that answers JSON lines.  It reads a set once, keeps it in the peer's
 own format, fits when asked to, and says how many seconds the fit alone took:
 
-    {"set": "rcv1", "data": <npz>, "lam": 1e-4, "knob": 0.1, "threads": 1, "seed": 0, "w": <npy>}
+    {"set": "rcv1", "data": <npz>, "lam": 1e-4, "loss": "hinge", "intercept": false,
+     "knob": 0.1, "threads": 1, "seed": 0, "point": <npy>}
     -> {"seconds": 0.078, "peak": null}
+
+The file of the point has w and, as its last entry, the intercept.
 
 With `"part": true` it fits a thousand rows only, so that libraries are loaded and kernels
 compiled.  With `"peak": true` it also says how many bytes the process grew by at most while it
@@ -27,9 +30,16 @@ import scipy.sparse as sp
 def read(path):
     """A set as the benchmarks keep it; int32 indices, since LIBLINEAR takes no others."""
     with np.load(path) as parts:
+        if "X" in parts:
+            return parts["X"], parts["y"]
         indices, indptr = (parts[key].astype(np.int32) for key in ("indices", "indptr"))
         X = sp.csr_matrix((parts["data"], indices, indptr), shape=tuple(parts["shape"]))
         return X, parts["y"]
+
+
+def wide(X):
+    """Rows for a solver that works in float64 only; the conversion is not in its time."""
+    return X.astype(np.float64, copy=False)
 
 
 def status(field):
@@ -47,42 +57,49 @@ def forget_peak():
 
 
 class Worker:
-    """Answers requests with one solver, which has `prepare(X, y, lam)` and `fit(...)`."""
+    """Answers requests with one solver.
+
+    It has `prepare(X, y, lam, loss, intercept)`, and `fit(prepared, knob, threads, seed)`, which
+    returns w and the intercept.
+    """
 
     def __init__(self, solver):
         self.solver = solver
-        self.name = self.read = self.problem = None
+        self.name = self.read = self.kind = self.problem = None
 
     def answer(self, request):
         if request["set"] != self.name:
             self.problem = self.read = None  # one set at a time: news20 is large
             self.read = read(request["data"])
             self.name = request["set"]
+        kind = request["lam"], request["loss"], request["intercept"]
+        if kind != self.kind:
+            self.problem, self.kind = None, kind
         settings = request["knob"], request["threads"], request["seed"]
         if request.get("part"):
-            return self.fit_part(request["lam"], settings, request["w"])
+            return self.fit_part(settings, request["point"])
         before = None
         if request.get("peak"):
             forget_peak()
             before = status("VmRSS")
         if self.problem is None:
-            self.problem = self.solver.prepare(*self.read, request["lam"])
+            self.problem = self.solver.prepare(*self.read, *self.kind)
         began = time.perf_counter()
-        w = self.solver.fit(self.problem, *settings)
+        w, intercept = self.solver.fit(self.problem, *settings)
         seconds = time.perf_counter() - began
         peak = None if before is None else status("VmHWM") - before
-        save(request["w"], w)
+        save(request["point"], w, intercept)
         return {"seconds": seconds, "peak": peak}
 
-    def fit_part(self, lam, settings, place):
+    def fit_part(self, settings, place):
         X, y = self.read
         few = slice(None, None, max(1, X.shape[0] // 1000))
-        save(place, self.solver.fit(self.solver.prepare(X[few], y[few], lam), *settings))
+        save(place, *self.solver.fit(self.solver.prepare(X[few], y[few], *self.kind), *settings))
         return {"seconds": None, "peak": None}
 
 
-def save(place, w):
-    np.save(place, np.asarray(w, dtype=float).ravel())
+def save(place, w, intercept):
+    np.save(place, np.append(np.asarray(w, dtype=float).ravel(), intercept))
 
 
 def serve(make_solver):
