@@ -44,7 +44,7 @@ def test_files_of_another_training(file):
             assert data.reads == reads
 
     refuse("lam 0.001, not 0.01;", lam=0.01)
-    refuse(r"loss Hinge\(margin=1.0\), not Logistic\(newton_steps=5\);", loss="logistic")
+    refuse(r"loss Hinge\(margin=1.0\), not Logistic\(newton_steps=3\);", loss="logistic")
     refuse("bias null, not 2.0;", bias=2.0)
     refuse(r"method auto, not Safe\(sampling=.*\);", method="safe")
     refuse("batch_size auto, not 4;", batch_size=4)
