@@ -67,9 +67,12 @@ def test_the_plan_says_how_many_batches_and_why():
     X, y = toy("hinge")
     alone = quietly(X, y, lam=LAM, method="gram").plan
     assert (alone.batch_size, alone.batches, alone.workers) == (60, 1, 1)
-    assert "batch size 60, one thread: the steps of a batch are serial steps" in str(alone)
+    assert "gram, batches of 60 rows, one thread: the steps of a batch are serial steps" in str(
+        alone
+    )
     three = quietly(X, y, lam=LAM, method=Gram(batches=3), batch_size=8).plan
-    assert "batch size 8, 3 batches at once, one thread: 3 batches at once take" in str(three)
+    words = "batches of 8 rows, 3 batches at once, one thread: 3 batches at once take"
+    assert words in str(three)
 
     def auto(data, jobs, **tuning):
         with placed(data, jobs, **tuning) as there:

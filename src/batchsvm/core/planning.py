@@ -117,7 +117,8 @@ class Plan:
 
     def _training(self) -> list[str]:
         at_once = f", {self.batches} batches at once" if self.batches > 1 else ""
-        size = f", batches of {self.batch_size:,} rows" if 1 < self.batch_size < self.n else ""
+        whole = self.batch_size == 1 or self.method == "newton"
+        size = "" if whole else f", batches of {self.batch_size:,} rows"
         what = f"{self.method_in_words}{size}{at_once}, {_threads(self.workers)}"
         lines = [f"training: {what}: {self.reason}"]
         if self.times:
