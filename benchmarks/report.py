@@ -23,9 +23,8 @@ def write(folder: Path) -> Path:
     """Write the page and the figures from what has been measured so far."""
     page = [HEAD, place(common(folder))]
     for section in (
-        race, peers, memory, first_fit, start_up, certifying, methods_memory, tiny, growth, scaling,
-        gpu,
-        streamed,
+        race, peers, shapes, forecasts, memory, first_fit, start_up, certifying, methods_memory, tiny,
+        growth, scaling, gpu, streamed,
     ):  # fmt: skip
         text = section(folder)
         if text:
@@ -109,6 +108,37 @@ def first_fit(folder: Path) -> str:
     return cells and (
         f"## The first fit of a new process\n\nOn {rows[0]['set']}, one thread.\n\n"
         + table(["solver", "", "import", "first fit"], cells)
+    )
+
+
+def shapes(folder: Path) -> str:
+    """`benchmarks/shapes.py`: losses and shapes on which steps on single rows are slow."""
+    cells = [
+        [row["shape"], row["solver"], length(row["median_s"]), f"{row['above']:.1e}",
+         f"{row['ratio']:.2f}"]
+        for row in results.read(folder, "shapes")
+    ]  # fmt: skip
+    heads = ["data and loss", "solver", "median", "above the optimum", "best peer / this one"]
+    return cells and (
+        "## Other losses and shapes\n\nGenerated data, to 1e-3 above the optimum; each peer with the"
+        " largest tol that gets there.\n\n" + table(heads, cells)
+    )
+
+
+def forecasts(folder: Path) -> str:
+    """`benchmarks/forecasts.py`: what a plan predicts."""
+    rows = results.read(folder, "forecasts")
+    cells = [
+        [row["data"], row["loss"], f"{row['lam_n']:g}", row["method"], length(row["predicted_s"]),
+         length(row["seconds"]), f"{row['ratio']:.2f}"]
+        for row in rows
+    ]  # fmt: skip
+    within = sum(0.5 <= row["ratio"] <= 2.0 for row in rows)
+    heads = ["data", "loss", "λN / max ‖x‖²", "method", "predicted", "taken", "taken / predicted"]
+    return cells and (
+        f"## Predicted and taken times\n\nThe forecast of `batchsvm.plan` for one thread, and the"
+        f" median of fits with tol = 1e-3: {within} of {len(rows)} within a factor of two.\n\n"
+        + table(heads, cells)
     )
 
 

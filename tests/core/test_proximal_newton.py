@@ -12,7 +12,8 @@ from sklearn.svm import LinearSVC
 
 import batchsvm
 from batchsvm import BatchSVC, BatchSVR
-from batchsvm.losses import LOSSES, Hinge, Smoothed
+from batchsvm.losses import LOSSES, Hinge
+from batchsvm.losses.smoothing import Smoothed
 from batchsvm.methods import Newton, is_smooth
 from helpers import LAM, quietly, toy
 

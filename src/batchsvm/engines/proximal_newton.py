@@ -13,7 +13,7 @@ from batchsvm.core.problem import Problem, relative
 from batchsvm.engines.base_dataset import targets_of
 from batchsvm.engines.newton import NewtonTrainer
 from batchsvm.engines.protocol import Dual
-from batchsvm.losses import Smoothed
+from batchsvm.losses.smoothing import Smoothed
 from batchsvm.methods.newton import MOST_STEPS_PER_CENTRE, SMOOTHING_FACTOR, is_near_enough
 
 

@@ -54,7 +54,6 @@ from batchsvm.losses.regression import (
     SquaredEpsilonInsensitive,
     SquaredError,
 )
-from batchsvm.losses.smoothing import Smoothed
 
 __all__ = [
     "LOSSES",
@@ -66,7 +65,6 @@ __all__ = [
     "Logistic",
     "Loss",
     "Quantile",
-    "Smoothed",
     "SmoothedHinge",
     "SquaredEpsilonInsensitive",
     "SquaredError",
