@@ -23,8 +23,8 @@ def write(folder: Path) -> Path:
     """Write the page and the figures from what has been measured so far."""
     page = [HEAD, place(common(folder))]
     for section in (
-        race, peers, shapes, forecasts, memory, first_fit, start_up, certifying, methods_memory, tiny,
-        growth, scaling, gpu, streamed,
+        race, peers, shapes, forecasts, memory, first_fit, start_up, certifying, methods_memory,
+        tiny, growth, scaling, gpu, streamed,
     ):  # fmt: skip
         text = section(folder)
         if text:
@@ -120,8 +120,8 @@ def shapes(folder: Path) -> str:
     ]  # fmt: skip
     heads = ["data and loss", "solver", "median", "above the optimum", "best peer / this one"]
     return cells and (
-        "## Other losses and shapes\n\nGenerated data, to 1e-3 above the optimum; each peer with the"
-        " largest tol that gets there.\n\n" + table(heads, cells)
+        "## Other losses and shapes\n\nGenerated data, to 1e-3 above the optimum; each peer with"
+        " the largest tol that gets there.\n\n" + table(heads, cells)
     )
 
 
