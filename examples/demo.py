@@ -39,7 +39,7 @@ def breast_cancer():
 
 def show_plan(plan):
     console.print(
-        f"{plan.n:,} rows x {plan.d:,} columns; sigma^2 = {plan.sigma2:.4g} ({plan.sigma2.how})"
+        f"{plan.n:,} rows x {plan.d:,} columns; sigma^2: {plan.sigma2:.4g} ({plan.sigma2.how})"
     )
     table = Table("b", "beta_b", "predicted speed-up", title="How far batches can go")
     for row in plan.table:

@@ -20,4 +20,4 @@ for name in ("text-like", "breast-cancer"):
 # The same as a table, with the numbers of iterations that Theorems 1 and 2 guarantee:
 
 data = load("text-like")
-print(batchsvm.plan(data.X, lam=data.lam))
+print(batchsvm.plan(data.X, lam=data.lam).describe(theory=True))

@@ -102,7 +102,8 @@ def test_quantiles_are_those_of_a_linear_program():
 def test_digits_that_sdca_does_not_reach():
     X, y = load_digits(return_X_y=True)
     model = BatchSVC(C=10, random_state=0, max_epochs=1000).fit(X, y)
-    assert model.n_iter_ <= 1000
+    assert model.plan_.method == "newton"
+    assert model.n_iter_ < 200
     bound = max(c.bound / max(c.primal, 1e-3) for c in model.certificate_)
     assert bound <= 1e-3 * 1.001
     assert model.score(X, y) > 0.98
@@ -137,8 +138,6 @@ def test_no_dual_value_is_above_the_optimum(raw):
     )
     assert (solution.history.dual <= best.primal_above).all()
     assert (solution.history.primal >= best.dual_below).all()
-    gaps = solution.history.gap
-    assert (np.diff(gaps) <= 0).all()
 
 
 def test_few_epochs_are_left_to_sdca(raw):

@@ -165,12 +165,43 @@ def test_the_plan_is_what_a_fit_does(asked):
     assert plan.sigma2.how == solution.plan.sigma2.how
 
 
-def test_the_plan_of_many_classes_divides_the_threads():
-    X, _ = toy("hinge", n=300)
-    labels = np.arange(300) % 3
-    assert batchsvm.plan(X, labels, n_jobs=2).workers == 1
-    solutions = batchsvm.fit_many(X, labels, lam=1e-2, n_jobs=2, random_state=0)
-    assert batchsvm.plan(X, labels, lam=1e-2, n_jobs=2) == solutions[0].plan
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_the_plan_of_many_classes_divides_the_threads(k):
+    X, y = toy("hinge", n=300)
+    labels = y if k == 1 else np.arange(300) % max(k, 3)
+    eager = Tuning(min_parallel_nonzeros=0, min_rows_per_block=1)
+    with place_on("cpu", X, jobs=4, tuning=eager) as data:
+        plan = batchsvm.plan(data, labels, lam=1.0)
+        fitted = batchsvm.fit_many(data, labels, lam=1.0, random_state=0)
+        assert plan == fitted[0].plan
+        assert plan.workers == 4 // (1 if k == 1 else max(k, 3))
+
+
+@pytest.mark.parametrize(
+    ("loss", "asked"),
+    [("absolute", {}), ("huber", {"lam": 1e-7}), ("hinge", {"averaging": "tail"}),
+     ("hinge", {"max_epochs": 3, "lam": 1e-9}), ("quantile", {"lam": 1e-9})],
+)  # fmt: skip
+def test_the_plan_knows_weights_offsets_and_limits(loss, asked):
+    X, y = toy(loss, n=300)
+    rng = np.random.default_rng(0)
+    both = {
+        "loss": loss, "lam": 1e-2, "sample_weight": rng.uniform(0, 2, 300),
+        "offset": rng.normal(size=300), "bias": 1.0,
+    } | asked  # fmt: skip
+    assert batchsvm.plan(X, y, **both) == batchsvm.fit(X, y, warn=False, **both).plan
+
+
+def test_the_plan_of_an_intercept():
+    X, y = toy("hinge", n=300)
+    for intercept in ("penalised", "free"):
+        asked = {"intercept": intercept, "scaling": 2.0, "lam": 1e-2}
+        plan = batchsvm.plan(X, y, **asked)
+        [solution] = batchsvm.fit_many(X, y, random_state=0, **asked)
+        assert plan.method == solution.method.name
+        assert plan.d == solution.plan.d == 7
+    with pytest.raises(ValueError, match="bias must be None if intercept is given"):
+        batchsvm.plan(X, y, bias=1.0, intercept="free")
 
 
 def test_the_plan_refuses_what_a_fit_refuses():

@@ -1,4 +1,4 @@
-"""What is known of data before training: sigma^2, and what batches can bring."""
+"""What is known before training: sigma^2, and the plan of a fit."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from batchsvm.api.place import Placing, placed_rows
 from batchsvm.core import checks
 from batchsvm.core.choice import choose, refuse_long_rows, refuse_options
 from batchsvm.core.forecast import forecast
+from batchsvm.core.intercept import constant_primal, first_scaling
 from batchsvm.core.layout import workload_of
-from batchsvm.core.many import threads_per_problem
+from batchsvm.core.many import trained_together
 from batchsvm.core.options import FitOptions, read_options
 from batchsvm.core.planning import Plan
 from batchsvm.core.problem import Problem, make_problem
-from batchsvm.core.reading import read_many
+from batchsvm.core.reading import read_intercept, read_many, read_one
 from batchsvm.core.spectral import (
     FAILURE_PROBABILITY,
     SAMPLED_ROWS,
@@ -95,8 +96,13 @@ def plan(
     *,
     method: str | Method = "auto",
     batch_size: int | str = "auto",
+    max_epochs: float = 1000,
     sample_weight: Any = None,
+    averaging: str | None = None,
+    intercept: str | None = None,
+    scaling: float = 1.0,
     bias: float | None = None,
+    offset: Any = None,
     sigma2: float | None = None,
     precision: str = "auto",
     n_jobs: int | None = None,
@@ -120,9 +126,11 @@ def plan(
         An upper bound on sigma^2 that is known, such as that of `batchsvm.sigma2(X)`.  Otherwise
         it is measured as `fit` does: exactly on little data, as a bound where the steps of the
         method depend on it, and as an estimate from 128 rows elsewhere.
-    lam, tol, loss, method, batch_size, sample_weight, bias, precision, n_jobs, engine, device, \
-columns, max_memory, cache
+    lam, tol, loss, method, batch_size, max_epochs, sample_weight, averaging, bias, offset, \
+precision, n_jobs, engine, device, columns, max_memory, cache
         As for `batchsvm.fit`.
+    intercept, scaling
+        As for `batchsvm.fit_many`; a penalised intercept is a bias of `scaling`.
 
     Examples
     --------
@@ -133,8 +141,11 @@ columns, max_memory, cache
     """
     loss = checks.read_loss(loss)
     lam = checks.read_lam("lam", lam)
-    options = read_options(method, batch_size, tol, precision=precision)
+    options = read_options(method, batch_size, tol, max_epochs, averaging, precision=precision)
+    kind = read_intercept(intercept, scaling)
     bias = checks.read_bias(bias)
+    if bias is not None and intercept is not None:
+        raise ValueError("bias must be None if intercept is given: it is a penalised intercept")
     if sigma2 is not None:
         checks.number("sigma2", sigma2, "between 0 and 1, or None", 0.0, 1.0 + 1e-9)
     where = engine, n_jobs, device
@@ -143,14 +154,19 @@ columns, max_memory, cache
             if loss.task == "regression":
                 raise ValueError("y must be given for a regression loss, since P(0) depends on it")
             y = np.ones(data.n, np.int8)
-        problem, _ = read_many(data, y, loss, np.array([lam]), weights, "y")
-        if bias is not None:
-            problem = replace(problem, bias=np.full(problem.k, bias))
-        jobs = threads_per_problem(data, problem, options)
-        if jobs is None:
-            return _plan_of(data, problem, options, sigma2)
+        if offset is None:
+            problem, _ = read_many(data, y, loss, np.array([lam]), weights, "y")
+        else:
+            problem = make_problem(read_one(data, y, loss, weights, offset)[0], loss, lam)
+        group, jobs = trained_together(data, problem, options, kind)
         with data.share(jobs) as view:
-            return _plan_of(view, problem.only(0), options, sigma2)
+            if kind.kind == "free":
+                bias = first_scaling(view, group, constant_primal(view, group))
+            elif kind.kind == "penalised":
+                bias = float(kind.scaling)
+            if bias is not None:
+                group = replace(group, bias=np.full(group.k, bias))
+            return _plan_of(view, group, options, sigma2)
 
 
 def _plan_of(data: Dataset, problem: Problem, options: FitOptions, sigma2: float | None) -> Plan:

@@ -82,8 +82,8 @@ def fit(
         "pegasos", "naive", "safe", "guarded", "aggressive", "blocks", "gram", "asynchronous",
         "newton", or e.g. `methods.Aggressive(gamma=0.9)`.  "auto" is SDCA: serial on one thread,
         guarded or blocks on several, aggressive for a batch size that was asked for; on a device
-        gram for dense rows and asynchronous for sparse ones.  For few columns and a loss whose
-        slope does not jump it is newton, where SDCA is likely to need many epochs.
+        gram for dense rows and asynchronous for sparse ones.  For few columns in the memory of this
+        host it is newton, where SDCA is likely to need many epochs.
     batch_size : int or "auto"
         From 1 to n.  "auto" with method "auto" is 1 on one thread, which gains nothing from
         batches, and on several up to 32 per thread, but no more than 1/sigma^2, or 8 to 32 per

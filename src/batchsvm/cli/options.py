@@ -169,6 +169,22 @@ intercept = click.option(
     " costs nothing.",
 )  # fmt: skip
 
+max_epochs = click.option(
+    "--max-epochs", type=float, default=1000, show_default=True,
+    help="Stop after this many passes over the data.",
+)  # fmt: skip
+averaging = click.option(
+    "--averaging", type=click.Choice(["none", "tail", "decay"]), default="none", show_default=True,
+    help="Return an average of the iterates.",
+)  # fmt: skip
+
+
+def intercept_options(intercept: float | str) -> dict[str, Any]:
+    """--intercept as `batchsvm.plan` takes it."""
+    if intercept == "free":
+        return {"intercept": "free"}
+    return {"intercept": "penalised", "scaling": float(intercept)} if intercept else {}
+
 
 def steps(command: Callable[..., Any]) -> Callable[..., Any]:
     """Which steps training takes."""
@@ -179,7 +195,7 @@ def steps(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--batch-size", "-b", type=BatchSize(), default="auto", show_default=True,
-            help="Rows in a batch; auto is 1 with method auto, else about 1/sigma^2.",
+            help="Rows in a batch; auto is 1 with method auto on one thread, else up to 1/sigma^2.",
         ),
     ]  # fmt: skip
     for decorator in reversed(decorators):

@@ -24,7 +24,9 @@ Example:
 @opt.tol
 @opt.loss
 @opt.steps
+@opt.max_epochs
 @opt.intercept
+@opt.averaging
 @opt.jobs
 @opt.where
 @opt.precision
@@ -34,8 +36,8 @@ Example:
 @opt.reading
 @opt.as_json
 def plan(data: str, lam: float, tol: float, loss: Any, method: Any, batch_size: Any,
-         intercept: float | str, jobs: int, engine: str, device: int | None, precision: str,
-         theory: bool, plot: str | None, as_json: bool, **reading: Any) -> None:  # fmt: skip
+         max_epochs: float, intercept: float | str, averaging: str, jobs: int, engine: str,
+         device: int | None, precision: str, theory: bool, plot: str | None, as_json: bool, **reading: Any) -> None:  # fmt: skip
     """Show what train would do with DATA and the same options, how long it may take, and which
     batch sizes could bring what.
 
@@ -48,16 +50,17 @@ def plan(data: str, lam: float, tol: float, loss: Any, method: Any, batch_size: 
 
     refuse_outputs({"--plot": plot}, data, reading, engine)
     chosen, rule = opt.build_loss(loss), opt.build_method(method)
-    bias = 1.0 if intercept == "free" else float(intercept) or None
+    averages = None if averaging == "none" else averaging
     if is_streamed(data, reading, engine):  # the first pass may take long
         checks.read_lam("lam", lam)
-        read_options(rule, batch_size, tol, precision=precision)
+        read_options(rule, batch_size, tol, max_epochs, averages, precision=precision)
     where = {"engine": engine, "device": device, "n_jobs": jobs}
     with rows_of(data, reading, where, labels_needed=chosen.task == "regression") as found:
         with progress("measuring sigma^2"):
             made = batchsvm.plan(
-                found.X, found.y, lam, tol, chosen, method=rule, batch_size=batch_size, bias=bias,
-                sample_weight=found.weights, precision=precision, **found.where,
+                found.X, found.y, lam, tol, chosen, method=rule, batch_size=batch_size,
+                max_epochs=max_epochs, averaging=averages, sample_weight=found.weights,
+                precision=precision, **opt.intercept_options(intercept), **found.where,
             )  # fmt: skip
         shape = found.facts()
     if plot:

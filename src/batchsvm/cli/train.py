@@ -39,13 +39,7 @@ Example:
 @opt.loss
 @opt.steps
 @opt.tol
-@click.option(
-    "--max-epochs",
-    type=float,
-    default=1000,
-    show_default=True,
-    help="Stop after this many passes over the data.",
-)
+@opt.max_epochs
 @opt.intercept
 @click.option(
     "--class-weight",
@@ -60,13 +54,7 @@ Example:
     help="Choose lam by cross-validation, in the place of --lam, and show what each came to.",
 )
 @click.option("--lams", type=Lams(), help="What --cv tries.  [default: 10 values]")
-@click.option(
-    "--averaging",
-    type=click.Choice(["none", "tail", "decay"]),
-    default="none",
-    show_default=True,
-    help="Return an average of the iterates.",
-)
+@opt.averaging
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed, the same run.")
 @opt.jobs
 @opt.where
@@ -143,8 +131,6 @@ def train(
         # For the curve of a report; what is streamed is certified in each pass.  Where the mean of
         # the tail starts, the end decides.
         curve = report is not None and averaging != "tail" and not streamed
-        if curve and rule == "auto":  # Newton's iterations are few, and counted otherwise
-            curve = not takes_newton(found, chosen, options)
         weighing = weigh_classes(class_weight, found, chosen)
         lam_table = None
         if cv is not None:
@@ -152,6 +138,8 @@ def train(
                 found, chosen, cv, lams, options | {"class_weight": weighing.given}
             )
             options["lam"] = lam_table["lam"]
+        if curve:  # Newton's iterations are few, and counted otherwise
+            curve = not takes_newton(found, chosen, weighing.weights, options)
         made, solutions = fit_model(
             found.X,
             found.y,
@@ -212,14 +200,18 @@ def train(
     return 0 if converged else 1
 
 
-def takes_newton(found: Any, loss: Any, options: dict[str, Any]) -> bool:
-    """Whether training takes Newton's method if it is left to choose."""
+def takes_newton(found: Any, loss: Any, weights: Any, options: dict[str, Any]) -> bool:
+    """Whether "auto" is Newton's method."""
     import batchsvm
     from batchsvm.methods import Newton
 
+    if options["method"] != "auto" or options["batch_size"] != "auto":
+        return False
+    intercept = "free" if options["free_intercept"] else options["intercept_scaling"]
     plan = batchsvm.plan(
-        found.X, found.y, options["lam"], options["tol"], loss, sample_weight=found.weights,
-        bias=options["intercept_scaling"] or None, batch_size=options["batch_size"], **found.where,
+        found.X, found.y, options["lam"], options["tol"], loss, sample_weight=weights,
+        max_epochs=options["max_epochs"], averaging=options["averaging"],
+        **opt.intercept_options(intercept), **found.where,
     )  # fmt: skip
     return bool(plan.method == Newton.name)
 

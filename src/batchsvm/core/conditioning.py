@@ -9,6 +9,8 @@ import scipy.sparse
 
 from batchsvm.core.choice import may_be_newton
 from batchsvm.core.convergence_warning import warn_of_convergence
+from batchsvm.core.layout import workload_of
+from batchsvm.core.newton_choice import newton_reason
 from batchsvm.core.options import FitOptions
 from batchsvm.core.problem import Problem
 from batchsvm.core.warning import warn_user
@@ -28,10 +30,10 @@ _SEEN = "sizes of columns"
 def warn_of_columns(data: Dataset, problem: Problem, options: FitOptions) -> None:
     """Warn, once for placed data, if the columns are of so different size that steps on single rows
     make little progress; Newton's method does not mind."""
-    if _is_newton(data, problem, options) or _SEEN in data.memo:
+    if isinstance(options.method, Newton) or _SEEN in data.memo:
         return
     data.memo[_SEEN] = found = column_ratio(data)
-    if found > MAX_RATIO:
+    if found > MAX_RATIO and not _takes_newton(data, problem.only(0), options):
         warn_of_convergence(
             f"the columns of X differ in size by a factor of {found:.1g}, so that training may take"
             " many epochs and hardly use the small ones. Scale them first, for instance by"
@@ -40,13 +42,15 @@ def warn_of_columns(data: Dataset, problem: Problem, options: FitOptions) -> Non
         )
 
 
-def _is_newton(data: Dataset, problem: Problem, options: FitOptions) -> bool:
-    """Whether the method is Newton's, or "auto" will be: with columns of such sizes it is, wherever
-    it can."""
-    if options.method is not None or options.batch_size != "auto":
-        return isinstance(options.method, Newton)
-    few = problem.columns(data.d) <= data.tuning.max_hessian_columns
-    return few and data.cheap_passes and may_be_newton(options, is_smooth(problem.loss))
+def _takes_newton(data: Dataset, problem: Problem, options: FitOptions) -> bool:
+    """Whether "auto" will be Newton's method."""
+    if options.method is not None or options.batch_size != "auto" or not data.cheap_passes:
+        return False
+    if not may_be_newton(options, is_smooth(problem.loss)):
+        return False
+    facts, work = data.facts(problem), workload_of(data, problem)
+    why = newton_reason(work, problem, facts, options.tol, lambda: data.mean_norm2)
+    return why is not None
 
 
 def column_ratio(data: Dataset) -> float:

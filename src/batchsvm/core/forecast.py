@@ -1,9 +1,9 @@
 """How long training is likely to take on each engine, before it begins.
 
-The constants were measured on two cores of a server and on an H200, and the counts of epochs over
-eight data sets, four losses and lam N from 0.3 to 30 times the largest ||x_i||^2
-(`benchmarks/forecasts.py` repeats the comparison).  They tell milliseconds from minutes, and which
-engine to try; they are no promise.
+The constants were measured on two cores of a server and on an H200, and the counts of epochs on
+text, covertype and generated data, with lam N from 0.3 to 30 times the largest ||x_i||^2.
+`benchmarks/forecasts.py` compares forecasts with fits.  They tell milliseconds from minutes, and
+which engine to try; they are no promise.
 """
 
 from __future__ import annotations
@@ -12,9 +12,13 @@ from math import log10
 from typing import TYPE_CHECKING, NamedTuple
 
 from batchsvm.core.layout import Workload
-from batchsvm.core.newton_choice import newton_ns
+from batchsvm.core.newton_choice import (
+    LEAST_TOL,
+    has_closed_form,
+    largest_second_derivative,
+    newton_ns,
+)
 from batchsvm.core.problem import Facts, Problem
-from batchsvm.losses import Loss
 from batchsvm.methods import Newton, is_smooth
 
 if TYPE_CHECKING:
@@ -22,7 +26,6 @@ if TYPE_CHECKING:
     from batchsvm.engines.protocol import Dataset
 
 NS = 1e-9
-LEAST_TOL = 1e-12
 # SDCA: epochs = FEWEST + PER_PULL pull (log10(1/tol) / 3)^POWER, pull = phi'' ||x||^2 c / (lam N).
 FEWEST, PER_PULL, POWER = 2.5, 1.1, 1.0
 KINK_FEWEST, KINK_PER_PULL, KINK_POWER = 2.0, 2.5, 1.5  # of losses with kinks, whose phi'' is 1
@@ -36,7 +39,8 @@ DENSE = 0.4  # of the time of an entry, where it needs no index
 TRANSCENDENTAL = 120.0  # of a visit to a row, where the step has no closed form
 TRANSCENDENTAL_PASS = 60.0
 CACHE_BYTES = 2**25
-THREAD_POWER = 0.4  # visits are faster by threads^THREAD_POWER, passes nearly by threads
+FORESEEN = ("newton", "guarded", "blocks", "gram", "asynchronous")  # in batches
+THREAD_POWER = 0.4  # a fit is faster by threads^THREAD_POWER
 # The gpu engine on an H200, with X on the host.
 GPU_SET_UP = 8e6
 GPU_UPLOAD_BYTES = 10.0  # per nanosecond
@@ -76,7 +80,11 @@ def in_words(seconds: float) -> str:
 def forecast(
     data: Dataset, problem: Problem, facts: Facts, plan: Plan, work: Workload
 ) -> tuple[Forecast, ...]:
-    """The engines that could train the first of these problems: the plan's own first."""
+    """For the first of these problems: the engine and threads of the plan, if there is a forecast
+    for them, and then others.  None where the method is not one that "auto" takes: its epochs are
+    not known beforehand."""
+    if plan.batch_size > 1 and plan.method not in FORESEEN:
+        return ()
     newton = plan.method == Newton.name
     on_cpu = (
         _set_up_ns(data) + newton_ns(work, is_smooth(problem.loss))
@@ -99,20 +107,12 @@ def epochs_of(problem: Problem, facts: Facts, tol: float) -> float:
     pull = float(facts.largest_norm2[0]) * float(facts.largest_weight[0]) / lam_n
     digits = log10(1.0 / max(tol, LEAST_TOL)) / 3
     if is_smooth(problem.loss):
-        fewest, rate, power = FEWEST + digits, PER_PULL * _steepness(problem.loss), POWER
+        steepness = largest_second_derivative(problem.loss)
+        fewest, rate, power = FEWEST + digits, PER_PULL * steepness, POWER
     else:
         at_zero = float(facts.primal_at_zero[0])
         fewest, rate, power = KINK_FEWEST, KINK_PER_PULL / (at_zero or 1.0), KINK_POWER
     return fewest + rate * pull * digits**power
-
-
-def _steepness(loss: Loss) -> float:
-    curvature = float(getattr(loss, "conjugate_curvature", 0.0))
-    return 1.0 / curvature if curvature > 0.0 else 0.25  # the logistic loss
-
-
-def _has_closed_form(loss: Loss) -> bool:
-    return not is_smooth(loss) or getattr(loss, "conjugate_curvature", 0.0) > 0.0
 
 
 def _entry(data: Dataset) -> float:
@@ -121,7 +121,7 @@ def _entry(data: Dataset) -> float:
 
 def _pass_ns(data: Dataset, problem: Problem) -> float:
     """What a certificate takes, in both of its passes."""
-    row = ROW_PASS + (0.0 if _has_closed_form(problem.loss) else TRANSCENDENTAL_PASS)
+    row = ROW_PASS + (0.0 if has_closed_form(problem.loss) else TRANSCENDENTAL_PASS)
     return data.n * row + data.nonzeros * ENTRY_PASS * _entry(data)
 
 
@@ -132,7 +132,7 @@ def _set_up_ns(data: Dataset) -> float:
 def _sdca_ns(data: Dataset, problem: Problem, facts: Facts, plan: Plan) -> float:
     visit = ROW_VISIT + ENTRY_VISIT * _entry(data) * data.nonzeros / data.n
     visit += 0.0 if 8 * data.nonzeros < CACHE_BYTES else FAR_VISIT
-    visit += 0.0 if _has_closed_form(problem.loss) else TRANSCENDENTAL
+    visit += 0.0 if has_closed_form(problem.loss) else TRANSCENDENTAL
     visits = epochs_of(problem, facts, plan.tol) * data.n
     return _set_up_ns(data) + visits * visit + _pass_ns(data, problem)
 

@@ -42,6 +42,7 @@ from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import Problem
 from batchsvm.core.solution import Checkpoint, History, LinearModel, Solution, Status
 from batchsvm.core.training import Start, train
+from batchsvm.methods import Newton
 
 if TYPE_CHECKING:
     from batchsvm.engines.protocol import Dataset, Dual
@@ -109,6 +110,19 @@ def fit_linear(
     return intercept.model_of(solution)
 
 
+def first_scaling(data: Dataset, problem: Problem, at_zero: float) -> float:
+    """The scaling of the first penalised problem of a free intercept.  b moves far enough if it is
+    no smaller than rows are long, nor than lam demands: the curvature of P in b is about 1 over the
+    size of the losses, which are `at_zero` for the best constant."""
+    typical = float(np.sqrt(data.mean_norm2)) or 1.0
+    return max(typical, float((10.0 * float(problem.lam[0]) * max(at_zero, 1.0)) ** 0.5))
+
+
+def constant_primal(data: Dataset, problem: Problem) -> float:
+    """P at w = 0 and the best constant."""
+    return constant_value(data, problem, best_constant(data, problem))
+
+
 class _FreeIntercept:
     """The proximal point method in b, on one problem."""
 
@@ -125,6 +139,7 @@ class _FreeIntercept:
         self.constant = best_constant(data, problem)
         self.at_zero = constant_value(data, problem, self.constant)
         self.best: LinearModel | None = None
+        self.newton: Newton | None = None  # where "auto" has taken it
         self.records: list[tuple[float, ...]] = []
         self.estimates: list[np.ndarray] = []  # of the penalised problems
         self.epochs = self.iterations = self.seconds = self.certifying = 0.0
@@ -159,13 +174,10 @@ class _FreeIntercept:
         )
 
     def _iterate(self) -> Status:
-        start, lam = self.start, float(self.problem.lam[0])
+        start = self.start
         point = start.point if self.at_zero > 0.0 else None  # else a constant fits all targets
         b = start.intercept if point is not None else self.constant
-        # b moves far enough if `scaling` is no smaller than rows are long, nor than lam demands:
-        # the curvature of P in b is about 1 over the size of the losses.
-        typical = float(np.sqrt(self.data.mean_norm2)) or 1.0
-        scaling = max(typical, (10.0 * lam * max(self.at_zero, 1.0)) ** 0.5)
+        scaling = first_scaling(self.data, self.problem, self.at_zero)
         floor = self.options.tol / 2
         inner = max(floor, FIRST_TOL)
         last_step = 0.0
@@ -200,10 +212,13 @@ class _FreeIntercept:
             goal=tol * max(self.primal, self.options.tol * self.at_zero),
             max_epochs=self.options.max_epochs - self.epochs,
             callback=None,
+            # With few epochs left, "auto" would leave Newton's method.
+            method=self.options.method or self.newton,
         )
         seed = (self.start.seed + outer) % 2**64
         begin = Start(seed, point)
         [solution] = train(self.data, near, options, begin, self.stop)
+        self.newton = solution.method if isinstance(solution.method, Newton) else None
         return solution
 
     def _certify(self, solution: Solution, w: np.ndarray, b: float) -> tuple[Certificate, bool]:

@@ -42,10 +42,9 @@ def train_many(
         replace(initial[k] if initial else LinearStart(), seed=(seed + k) % 2**64)
         for k in range(problem.k)
     ]
-    at_once = data.problems_at_once(options.method)
-    if problem.k > 1 and at_once > 1 and intercept.kind != "free":
-        size = int(min(problem.k, at_once))
-        together = _train_in_groups(data, problem, options, intercept, starts, size)
+    group, jobs = trained_together(data, problem, options, intercept)
+    if group.k > 1:
+        together = _train_in_groups(data, problem, options, intercept, starts, group.k)
         for k, model in enumerate(together):
             done(k, model)
         return together
@@ -54,7 +53,7 @@ def train_many(
 
     def one(k: int) -> None:
         own = replace(options, callback=_callback_of(options, k))
-        with data.share(data.jobs // outer) as view:
+        with data.share(jobs) as view:
             found = fit_linear(view, problem.only(k), own, intercept, starts[k], stop)
         models[k] = found
         done(k, found)
@@ -73,11 +72,14 @@ def train_many(
     return [model for model in models if model is not None]
 
 
-def threads_per_problem(data: Dataset, problem: Problem, options: FitOptions) -> int | None:
-    """How many threads train one of the problems; None if one trainer takes all of them."""
-    if problem.k == 1 or data.problems_at_once(options.method) > 1:
-        return None
-    return data.jobs // min(problem.k, data.jobs)
+def trained_together(
+    data: Dataset, problem: Problem, options: FitOptions, intercept: Intercept
+) -> tuple[Problem, int]:
+    """The first problems that are trained by one trainer, and its threads."""
+    at_once = data.problems_at_once(options.method)
+    if problem.k > 1 and at_once > 1 and intercept.kind != "free":
+        return problem.some(range(int(min(problem.k, at_once)))), data.jobs
+    return problem.only(0), data.jobs // min(problem.k, data.jobs)
 
 
 def _train_in_groups(

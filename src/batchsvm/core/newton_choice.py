@@ -8,7 +8,7 @@ rest and are left out, the epochs are shorter.  Newton's method needs a few iter
 is, and each costs the Hessian: pairs of columns in every row, and a Cholesky factor.
 
 A loss with kinks has no phi''.  There a step moves alpha_i by up to the width of its box, and its
-response by q = ||x_i||^2 c_i / (lam N), where responses are of the size of the mean loss at w = 0;
+response by up to ||x_i||^2 c_i / (lam N).  In units of P(0), the mean loss at w = 0, that is q:
 SDCA takes at least as many epochs as for a smooth loss with this q, and Newton's method some dozens
 of iterations.
 """
@@ -32,6 +32,7 @@ ITERATION_NS = 2.5e5  # of an iteration, whatever the rows
 ROW_NS = 120.0  # of a Newton iteration, beside what its entries take
 PAIR_NS = 0.3  # of two columns in a dense row
 SPARSE_PAIR_NS = 1.5
+CG_STEPS, CG_ROW_NS = 20.0, 20.0  # of conjugate gradients, where the Hessian is not formed
 FACTOR_NS = 0.1  # of the p^3 of a Cholesky factor
 VISIT_NS = {True: 60.0, False: 350.0}  # of a row in SDCA: with a closed form for its step, without
 ENTRY_NS = 2.0  # of an entry of a row, in either
@@ -67,7 +68,7 @@ def newton_reason(
     how = "" if smooth else "; the kinks of the loss are rounded off, less and less"
     return (
         f"so few columns ({work.columns}) make a Hessian cheap, and SDCA may take some"
-        f" {epochs:.2g} epochs, since a step on one row moves its response up to {pull:.2g}"
+        f" {epochs:.2g} epochs, since a step on a mean row moves its response about {pull:.2g}"
         f" times as far as its loss asks for{how}"
     )
 
@@ -81,14 +82,20 @@ def newton_ns(work: Workload, smooth: bool) -> float:
 def newton_row_ns(work: Workload) -> float:
     """What a Newton iteration takes, per row."""
     p, mean = work.columns, work.nonzeros / work.n
+    if p > work.tuning.max_hessian_columns:
+        return ROW_NS + CG_STEPS * (CG_ROW_NS + 2 * ENTRY_NS * mean)
     pairs = min(PAIR_NS * p * p / 2, SPARSE_PAIR_NS * mean * mean / 2)
     return ROW_NS + ENTRY_NS * mean + pairs + FACTOR_NS * p**3 / work.n
 
 
 def visit_ns(work: Workload, loss: Loss) -> float:
     """What a visit of SDCA takes."""
-    has_closed_form = not is_smooth(loss) or getattr(loss, "conjugate_curvature", 0.0) > 0.0
-    return VISIT_NS[has_closed_form] + ENTRY_NS * work.nonzeros / work.n
+    return VISIT_NS[has_closed_form(loss)] + ENTRY_NS * work.nonzeros / work.n
+
+
+def has_closed_form(loss: Loss) -> bool:
+    """Whether the step of SDCA on a row needs no iterations of its own."""
+    return not is_smooth(loss) or getattr(loss, "conjugate_curvature", 0.0) > 0.0
 
 
 def largest_second_derivative(loss: Loss) -> float:

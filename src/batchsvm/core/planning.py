@@ -14,6 +14,7 @@ from batchsvm.core.layout import Layout
 from batchsvm.core.problem import Facts, Problem
 from batchsvm.core.spectral import Sigma2, beta_b
 from batchsvm.core.theory import Constants, pegasos_iterations, sdca_iterations
+from batchsvm.methods import Newton
 
 
 class PlanRow(NamedTuple):
@@ -117,7 +118,7 @@ class Plan:
 
     def _training(self) -> list[str]:
         at_once = f", {self.batches} batches at once" if self.batches > 1 else ""
-        whole = self.batch_size == 1 or self.method == "newton"
+        whole = self.batch_size == 1 or self.method == Newton.name
         size = "" if whole else f", batches of {self.batch_size:,} rows"
         what = f"{self.method_in_words}{size}{at_once}, {_threads(self.workers)}"
         lines = [f"training: {what}: {self.reason}"]
@@ -154,7 +155,7 @@ class Plan:
 
 def method_in_words(name: str, batch_size: int | None) -> str:
     """A method as people call it: batches of one row are serial SDCA."""
-    if name == "newton":
+    if name == Newton.name:
         return "Newton's method"
     return "serial SDCA" if batch_size == 1 and name != "pegasos" else name
 

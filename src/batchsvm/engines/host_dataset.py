@@ -28,7 +28,7 @@ class HostDataset(BaseDataset, ABC):
 
     device_size = None
     cheap_passes = True
-    _last: ref[HostProblem] | None = None
+    _last: tuple[ref[HostProblem], ...] = ()  # that were bound
 
     @abstractmethod
     def bind(self, problem: Problem) -> HostProblem:
@@ -45,15 +45,19 @@ class HostDataset(BaseDataset, ABC):
             yield k, self.bound_alone(problem.only(k))
 
     def bound_alone(self, problem: Problem) -> HostProblem:
-        """One problem (K = 1) over these rows: the last one that was bound, if it is the same and
-        somebody still holds it, such as the trainer under way.  Passes do not change it."""
-        last = None if self._last is None else self._last()
-        return last if last is not None and last.problem is problem else self.bound_anew(problem)
+        """One problem (K = 1) over these rows: one of the last two that were bound, if it is the
+        same and somebody still holds it, such as the trainer under way.  Passes do not change
+        it."""
+        for last in self._last:
+            found = last()
+            if found is not None and found.problem is problem:
+                return found
+        return self.bound_anew(problem)
 
     def bound_anew(self, problem: Problem) -> HostProblem:
         """One problem (K = 1) over these rows, for a trainer that changes its alpha."""
         found = self.bind(problem)
-        self._last = ref(found)
+        self._last = (ref(found), *self._last[:1])
         return found
 
     def facts(self, problem: Problem) -> Facts:

@@ -4,6 +4,7 @@ Newton's (`methods/newton.py`)."""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -14,11 +15,18 @@ from batchsvm.engines.base_dataset import targets_of
 from batchsvm.engines.newton import NewtonTrainer
 from batchsvm.engines.protocol import Dual
 from batchsvm.losses.smoothing import Smoothed
-from batchsvm.methods.newton import MOST_STEPS_PER_CENTRE, SMOOTHING_FACTOR, is_near_enough
+from batchsvm.methods.newton import (
+    LEAST_SMOOTHING,
+    MOST_STEPS_PER_CENTRE,
+    SMOOTHING_FACTOR,
+    is_near_enough,
+)
 
 
 class ProximalNewtonTrainer(NewtonTrainer):
     """A `Trainer` (see `engines/protocol.py`) of one problem, on rows of this host."""
+
+    data: Any  # a `HostDataset`, which imports this
 
     def start(self, schedule: Schedule, dual: Dual | None = None) -> None:
         super().start(schedule, dual)
@@ -26,6 +34,7 @@ class ProximalNewtonTrainer(NewtonTrainer):
         self._weights = np.ones(self.data.n) if weights is None else weights
         # The first parabolas are as wide as responses are far from their kinks at w = 0.
         self._smoothing = float(self.facts.primal_at_zero[0]) or 1.0
+        self._least_smoothing = LEAST_SMOOTHING * self._smoothing
         self._put_centre(self._dual)
 
     def _put_centre(self, dual: Dual) -> None:
@@ -34,6 +43,7 @@ class ProximalNewtonTrainer(NewtonTrainer):
         self._centre = relative(loss, dual.fetch()[:, 0], self._weights)
         self._steps_here, self._point = 0, None
         self.smooth = self._smoothed()
+        self._bound = self.data.bound_anew(self.smooth)  # held, so that passes find it
 
     def _smoothed(self) -> Problem:
         """The problem whose loss is smoothed around the centre: a shift of the responses."""
@@ -61,7 +71,7 @@ class ProximalNewtonTrainer(NewtonTrainer):
         if is_near_enough(left, self._smoothing * moved2 / 2) or (
             self._steps_here >= MOST_STEPS_PER_CENTRE
         ):
-            self._smoothing *= SMOOTHING_FACTOR
+            self._smoothing = max(SMOOTHING_FACTOR * self._smoothing, self._least_smoothing)
             self._put_centre(self._dual)
         return gap
 

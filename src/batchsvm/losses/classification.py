@@ -156,7 +156,7 @@ class Logistic(NamedTuple):
     of the increasing function g(u) = u + a + q (1/(1 + exp(-u)) - alpha).  A reflection
     puts the root at u >= 0, where g is concave: there Newton's iterates never pass the
     root from below, and a start above it costs one step.  `newton_steps` is fixed, so that
-    a step costs the same everywhere; three leave an error of alpha of 1e-8 at most.  The cut-off of
+    a step costs the same everywhere; three leave an error of alpha below 3e-8.  The cut-off of
     exponents, 80, is such that float32 holds the result, and changes no float64 result.
 
     >>> float(Logistic().value(0.0).round(6))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from batchsvm.losses.protocol import Loss
 
 NEAR = 1e-6  # of the smoothing: how far apart slopes are compared for a second derivative
+ROUNDING = 1e-14  # of a response, which has to move by more than its rounding error for that
 
 
 class Smoothed(NamedTuple):
@@ -49,7 +52,7 @@ class Smoothed(NamedTuple):
         return -self.base.dual_step(0.0, a, self.smoothing)
 
     def second_derivative(self, a):
-        near = NEAR * self.smoothing
+        near = NEAR * self.smoothing + ROUNDING * np.abs(a)
         below = self.base.dual_step(0.0, a - near, self.smoothing)
         above = self.base.dual_step(0.0, a + near, self.smoothing)
         return (below - above) / (2.0 * near)

@@ -1,4 +1,4 @@
-"""Newton's method on the primal, for losses whose slope does not jump.
+"""Newton's method on the primal.
 
 With g the gradient of P at w and H the Hessian of the mean loss, the step p solves
 
@@ -18,7 +18,8 @@ soon as P is nearly quadratic along the step.  Both are known after a step, and 
 certified.
 
 A loss with kinks (hinge, absolute, epsilon-insensitive, quantile) has no such steps.  It is trained
-by the proximal point method on the dual: around a centre c, the dual point so far,
+by the proximal point method on the dual.  With a centre, the dual point so far, and alpha_i
+relative to the weight c_i,
 
     maximise D(alpha) - gamma/2 sum_i c_i (alpha_i - centre_i)^2 / N
 
@@ -40,6 +41,7 @@ STEP_LENGTHS = tuple(0.5**k for k in range(1, 21))  # that are tried where the w
 # Of the proximal point method: gamma shrinks by this factor from centre to centre; a smoothed
 # problem is done when its gap is this part of what the distance from the centre costs.
 SMOOTHING_FACTOR = 0.3
+LEAST_SMOOTHING = 1e-9  # of the first gamma: with less, rounding hides which rows are on a parabola
 NEAR_ENOUGH = 0.1
 MOST_STEPS_PER_CENTRE = 50
 LARGEST_RESIDUAL = 0.1  # of the gradient, that conjugate gradients may leave
@@ -51,8 +53,8 @@ def is_smooth(loss: object) -> bool:
 
 
 def is_near_enough(gap: float, distance: float) -> bool:
-    """Whether a smoothed problem is solved to within its gap, beside what the distance from the
-    centre costs."""
+    """Whether the gap of a smoothed problem is small beside what the distance from its centre
+    costs."""
     return gap <= NEAR_ENOUGH * distance
 
 

@@ -10,8 +10,8 @@ from batchsvm.compiled import Kernel
 from batchsvm.engines.cpu.prefetch import ROWS_AHEAD, prefetch
 from batchsvm.engines.screening import GAP, KEPT, SEEN, VIOLATION
 
-MIN_SAMPLED_ROWS = 4096
-VISITS_PER_TERM = 4
+MIN_SAMPLED_ROWS = 4096  # fewer rows are all looked at
+VISITS_PER_TERM = 4  # of the estimate of the gap
 
 
 @Kernel
@@ -22,8 +22,8 @@ def sdca_serial(dual, rows, w, visits, budget):
     start, visited = sampler.position[0], sampler.visited[0]
     seen, gap = screening.sums[0, SEEN], screening.sums[0, GAP]
     violation, kept = screening.sums[0, VIOLATION], screening.sums[0, KEPT]
-    # Without screening, the gap needs no term of every row to be estimated, and a term of a loss
-    # with logarithms takes a fourth of a visit.
+    # Where no row is left out, the gap is estimated from every fourth visit: a term of a loss with
+    # logarithms takes a fourth of the time of a visit.
     every = 1 if screening.skips or sampler.n < MIN_SAMPLED_ROWS else VISITS_PER_TERM
     for done in range(budget.iterations):
         if sampler.is_spent(start):
@@ -39,7 +39,7 @@ def sdca_serial(dual, rows, w, visits, budget):
         new = dual.loss.dual_step(alpha, a, q)
         change = new - alpha
         seen += 1.0
-        if done % every == 0:
+        if visited % every == 0:
             gap += every * dual.gap_of(i, a)
         violation += abs(change) * q
         if change != 0.0:
