@@ -11,6 +11,8 @@ import scipy.sparse as sp
 import batchsvm
 from batchsvm.core import spectral
 from batchsvm.core.planning import spectral_batch_size
+from batchsvm.core.tuning import Tuning
+from batchsvm.engines.cpu.dataset import place
 from helpers import FORMATS, toy
 
 
@@ -170,7 +172,7 @@ def test_the_plan_of_many_classes_divides_the_threads(k):
     X, y = toy("hinge", n=300)
     labels = y if k == 1 else np.arange(300) % max(k, 3)
     eager = Tuning(min_parallel_nonzeros=0, min_rows_per_block=1)
-    with place_on("cpu", X, jobs=4, tuning=eager) as data:
+    with place(X, jobs=4, tuning=eager) as data:
         plan = batchsvm.plan(data, labels, lam=1.0)
         fitted = batchsvm.fit_many(data, labels, lam=1.0, random_state=0)
         assert plan == fitted[0].plan

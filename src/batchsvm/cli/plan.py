@@ -37,7 +37,8 @@ Example:
 @opt.as_json
 def plan(data: str, lam: float, tol: float, loss: Any, method: Any, batch_size: Any,
          max_epochs: float, intercept: float | str, averaging: str, jobs: int, engine: str,
-         device: int | None, precision: str, theory: bool, plot: str | None, as_json: bool, **reading: Any) -> None:  # fmt: skip
+         device: int | None, precision: str, theory: bool, plot: str | None, as_json: bool,
+         **reading: Any) -> None:  # fmt: skip
     """Show what train would do with DATA and the same options, how long it may take, and which
     batch sizes could bring what.
 
