@@ -19,6 +19,7 @@ from batchsvm.methods.newton import (
     LEAST_SMOOTHING,
     MOST_STEPS_PER_CENTRE,
     SMOOTHING_FACTOR,
+    WIDENING_FACTOR,
     is_near_enough,
 )
 
@@ -33,8 +34,9 @@ class ProximalNewtonTrainer(NewtonTrainer):
         weights = targets_of(self.problem, 0).weights(0, self.data.n)
         self._weights = np.ones(self.data.n) if weights is None else weights
         # The first parabolas are as wide as responses are far from their kinks at w = 0.
-        self._smoothing = float(self.facts.primal_at_zero[0]) or 1.0
-        self._least_smoothing = LEAST_SMOOTHING * self._smoothing
+        # Where the dual point given is near the optimum, so is the end of the first problem,
+        # however wide they are.
+        self._widest = self._smoothing = float(self.facts.primal_at_zero[0]) or 1.0
         self._put_centre(self._dual)
 
     def _put_centre(self, dual: Dual) -> None:
@@ -61,6 +63,7 @@ class ProximalNewtonTrainer(NewtonTrainer):
 
     def _iterate(self) -> float:
         """One Newton step on the smoothed problem; returns the gap of the problem itself."""
+        before = self.w
         super()._iterate()
         self._steps_here += 1
         gap = self._gap(*self._certify_sums())
@@ -68,10 +71,15 @@ class ProximalNewtonTrainer(NewtonTrainer):
         moved2 = float(self._weights @ (found - self._centre) ** 2) / self.weight
         assert self._point is not None
         left = self._point.plain_gap(self.lam)
-        if is_near_enough(left, self._smoothing * moved2 / 2) or (
-            self._steps_here >= MOST_STEPS_PER_CENTRE
-        ):
-            self._smoothing = max(SMOOTHING_FACTOR * self._smoothing, self._least_smoothing)
+        if np.array_equal(self.w, before):  # the parabolas are too narrow for any step
+            self._smoothing = min(self._smoothing * WIDENING_FACTOR, self._widest)
+            self._put_centre(self._best_dual)
+        elif is_near_enough(left, self._smoothing * moved2 / 2):
+            self._smoothing = max(
+                self._smoothing * SMOOTHING_FACTOR, LEAST_SMOOTHING * self._widest
+            )
+            self._put_centre(self._dual)
+        elif self._steps_here >= MOST_STEPS_PER_CENTRE:
             self._put_centre(self._dual)
         return gap
 

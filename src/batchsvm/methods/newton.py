@@ -25,9 +25,10 @@ relative to the weight c_i,
 
 Its primal is the problem with the smoothed loss of `losses/smoothing.py` at responses that are
 shifted by -gamma centre_i, which Newton's method solves.  When that is nearly done, its dual point
-becomes the next centre, and gamma shrinks.  Each dual point lies in the box of the loss itself, so
-that it is certified as any other.  On the hinge this reaches in 40 to 100 steps what SDCA does not
-reach in thousands of epochs, where columns are few and lam N is far below ||x_i||^2.
+becomes the next centre, and gamma shrinks; it grows again where steps get stuck.  Each dual point
+lies in the box of the loss itself, so that it is certified as any other.  On the hinge this reaches
+in 20 to 80 steps what SDCA does not reach in thousands of epochs, where columns are few and lam N is
+far below ||x_i||^2.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ STEP_LENGTHS = tuple(0.5**k for k in range(1, 21))  # that are tried where the w
 # Of the proximal point method: gamma shrinks by this factor from centre to centre; a smoothed
 # problem is done when its gap is this part of what the distance from the centre costs.
 SMOOTHING_FACTOR = 0.3
+WIDENING_FACTOR = 10.0  # of gamma, where no step of any length lowers the smoothed objective
 LEAST_SMOOTHING = 1e-9  # of the first gamma: with less, rounding hides which rows are on a parabola
 NEAR_ENOUGH = 0.1
 MOST_STEPS_PER_CENTRE = 50
