@@ -143,3 +143,43 @@ def test_few_epochs_are_left_to_sdca(raw):
     X, y = raw
     assert batchsvm.fit(X, y, max_epochs=5, warn=False).method.name != "newton"
     assert batchsvm.fit(X, y, max_epochs=500).method.name == "newton"
+
+
+def far_from_zero():
+    """One column near 1,000, and one row in a hundred is positive: the loss is linear around w = 0,
+    where the Hessian is lam I and a Newton step far too long."""
+    X = 1000 + np.random.default_rng(0).normal(size=(300, 1))
+    return X, np.where(np.arange(300) < 3, 1.0, -1.0)
+
+
+@pytest.mark.parametrize(
+    ("loss", "target", "bias"),
+    [("hinge", None, 1.0), ("smoothed_hinge", None, 1.0), ("quantile", 5.0, None),
+     ("huber", 500.0, None)],
+)  # fmt: skip
+def test_steps_that_are_far_too_long_are_shortened_enough(loss, target, bias):
+    X, y = far_from_zero()
+    y = y if target is None else np.full(300, target)
+    assert batchsvm.fit(X, y, loss, bias=bias).status.converged
+
+
+def test_nearly_no_penalty_is_no_error():
+    X, y = far_from_zero()
+    assert batchsvm.fit(X, y, lam=1e-200, method="newton", max_epochs=5, warn=False).certificate
+
+
+def test_auto_takes_it_for_residuals_that_are_small_beside_the_targets():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 5))
+    y = X[:, 1] + 0.1 * rng.normal(size=200)
+    for loss in ("absolute", "epsilon_insensitive"):
+        solution = batchsvm.fit(X, y, loss)
+        assert solution.status.converged
+        assert solution.method.name == "newton"
+        assert str(solution).startswith("Newton's method:")
+
+
+def test_the_advice_after_too_few_steps_names_no_batch_size(raw):
+    X, y = raw
+    with pytest.warns(ConvergenceWarning, match="use a larger lam, or scale the columns"):
+        batchsvm.fit(X, y, method="newton", max_epochs=2)

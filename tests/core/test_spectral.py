@@ -200,10 +200,11 @@ def test_the_plan_of_an_intercept():
         asked = {"intercept": intercept, "scaling": 2.0, "lam": 1e-2}
         plan = batchsvm.plan(X, y, **asked)
         [solution] = batchsvm.fit_many(X, y, random_state=0, **asked)
-        assert plan.method == solution.method.name
-        assert plan.d == solution.plan.d == 7
-    with pytest.raises(ValueError, match="bias must be None if intercept is given"):
-        batchsvm.plan(X, y, bias=1.0, intercept="free")
+        assert plan == solution.plan
+        assert plan.d == 7
+    for wrong in ({"bias": 1.0}, {"offset": np.ones(300)}):
+        with pytest.raises(ValueError, match="must be None if intercept is given"):
+            batchsvm.plan(X, y, intercept="free", **wrong)
 
 
 def test_the_plan_refuses_what_a_fit_refuses():

@@ -10,8 +10,8 @@ import numpy as np
 from batchsvm.api.place import Placing, placed_rows
 from batchsvm.core import checks
 from batchsvm.core.choice import choose, refuse_long_rows, refuse_options
-from batchsvm.core.forecast import forecast
-from batchsvm.core.intercept import constant_primal, first_scaling
+from batchsvm.core.forecast import epochs_of, forecast
+from batchsvm.core.intercept import first_penalised
 from batchsvm.core.layout import workload_of
 from batchsvm.core.many import trained_together
 from batchsvm.core.options import FitOptions, read_options
@@ -146,6 +146,8 @@ precision, n_jobs, engine, device, columns, max_memory, cache
     bias = checks.read_bias(bias)
     if bias is not None and intercept is not None:
         raise ValueError("bias must be None if intercept is given: it is a penalised intercept")
+    if offset is not None and intercept is not None:
+        raise ValueError("offset must be None if intercept is given: no fit takes both")
     if sigma2 is not None:
         checks.number("sigma2", sigma2, "between 0 and 1, or None", 0.0, 1.0 + 1e-9)
     where = engine, n_jobs, device
@@ -161,11 +163,11 @@ precision, n_jobs, engine, device, columns, max_memory, cache
         group, jobs = trained_together(data, problem, options, kind)
         with data.share(jobs) as view:
             if kind.kind == "free":
-                bias = first_scaling(view, group, constant_primal(view, group))
-            elif kind.kind == "penalised":
-                bias = float(kind.scaling)
-            if bias is not None:
+                group = first_penalised(view, group)
+            elif bias is not None:
                 group = replace(group, bias=np.full(group.k, bias))
+            else:
+                group = kind.penalise(group)
             return _plan_of(view, group, options, sigma2)
 
 
@@ -174,4 +176,5 @@ def _plan_of(data: Dataset, problem: Problem, options: FitOptions, sigma2: float
     facts = data.facts(problem)
     _, found = choose(data, problem, facts, options, sigma2)
     work = workload_of(data, problem)
-    return replace(found, times=forecast(data, problem, facts, found, work))
+    epochs = min(epochs_of(problem, facts, options.tol), options.max_epochs)
+    return replace(found, times=forecast(data, problem, found, work, epochs))

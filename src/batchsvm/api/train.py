@@ -74,8 +74,9 @@ def fit(
         numbers for a regression loss.  A single class counts as +1, or as -1 if it is a number that
         is not positive.
     loss : str or loss object
-        "hinge", "smoothed_hinge", "squared_hinge", "logistic"; "absolute",
-        "epsilon_insensitive", "quantile", "huber"; or e.g. `losses.Huber(delta=0.5)`.
+        "hinge", "smoothed_hinge", "squared_hinge", "logistic"; "squared_error", "absolute",
+        "epsilon_insensitive", "squared_epsilon_insensitive", "quantile", "huber"; or e.g.
+        `losses.Huber(delta=0.5)`.
     lam : float
         Regularisation; scikit-learn's C is 1/(lam n), SGDClassifier's alpha is lam.
     method : str or method object

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from batchsvm.core.solution import Solution, Status
 from batchsvm.core.warning import warn_user
 from batchsvm.losses import TINY
-from batchsvm.methods import Naive, Pegasos
+from batchsvm.methods import Naive, Newton, Pegasos
 
 ZERO = (
     " The model is w = 0, where training began: no point after it was certified with a smaller gap,"
@@ -105,6 +105,6 @@ def _advice(solution: Solution, max_epochs: float, go_on: str) -> str:
         return f'Naive steps may never converge with batches of {b}: use method="aggressive".'
     if isinstance(method, Pegasos):
         return f'{more}, or use method="auto".'
-    if b > 1:
+    if b > 1 and not isinstance(method, Newton):
         return f"{more}, or use a smaller batch_size."
     return f"{more}, use a larger lam, or scale the columns of X."

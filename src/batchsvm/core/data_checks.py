@@ -276,7 +276,9 @@ def _read_labels(
 
 
 def refuse_bad_labels(y: np.ndarray, name: str = "y") -> None:
-    """Refuse labels that are not finite."""
+    """Refuse labels that are not finite, or None."""
+    if y.dtype.kind == "O" and any(label is None for label in y.ravel()):
+        raise ValueError(f"{name} must hold a label for each row, but it holds None")
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         bad = y[~np.isfinite(y)][0]
         raise ValueError(f"{name} must be finite, but it holds {float(bad)!r}")

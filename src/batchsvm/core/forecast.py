@@ -78,25 +78,25 @@ def in_words(seconds: float) -> str:
 
 
 def forecast(
-    data: Dataset, problem: Problem, facts: Facts, plan: Plan, work: Workload
+    data: Dataset, problem: Problem, plan: Plan, work: Workload, epochs: float
 ) -> tuple[Forecast, ...]:
     """For the first of these problems: the engine and threads of the plan, if there is a forecast
-    for them, and then others.  None where the method is not one that "auto" takes: its epochs are
-    not known beforehand."""
+    for them, and then others, if SDCA takes so many epochs.  None where the method is not one that
+    "auto" takes: its epochs are not known beforehand."""
     if plan.batch_size > 1 and plan.method not in FORESEEN:
         return ()
     newton = plan.method == Newton.name
     on_cpu = (
         _set_up_ns(data) + newton_ns(work, is_smooth(problem.loss))
         if newton
-        else _sdca_ns(data, problem, facts, plan)
+        else _sdca_ns(data, problem, epochs)
     )
     own = 1 if data.engine != "cpu" else plan.workers
     found = [Forecast("cpu", 1, on_cpu * NS)]
     if own > 1:
         found.append(Forecast("cpu", own, on_cpu / own**THREAD_POWER * NS))
     if not newton:
-        found.append(Forecast("gpu", 1, _gpu_ns(data, problem, facts, plan) * NS))
+        found.append(Forecast("gpu", 1, _gpu_ns(data, epochs) * NS))
     found.append(Forecast("streamed", 1, _streamed_ns(data, on_cpu) * NS))
     return tuple(sorted(found, key=lambda one: (one.engine, one.threads) != (data.engine, own)))
 
@@ -129,19 +129,18 @@ def _set_up_ns(data: Dataset) -> float:
     return SET_UP + data.n * ROW_SET_UP + data.nonzeros * ENTRY_SET_UP * _entry(data)
 
 
-def _sdca_ns(data: Dataset, problem: Problem, facts: Facts, plan: Plan) -> float:
+def _sdca_ns(data: Dataset, problem: Problem, epochs: float) -> float:
     visit = ROW_VISIT + ENTRY_VISIT * _entry(data) * data.nonzeros / data.n
     visit += 0.0 if 8 * data.nonzeros < CACHE_BYTES else FAR_VISIT
     visit += 0.0 if has_closed_form(problem.loss) else TRANSCENDENTAL
-    visits = epochs_of(problem, facts, plan.tol) * data.n
-    return _set_up_ns(data) + visits * visit + _pass_ns(data, problem)
+    return _set_up_ns(data) + epochs * data.n * visit + _pass_ns(data, problem)
 
 
-def _gpu_ns(data: Dataset, problem: Problem, facts: Facts, plan: Plan) -> float:
+def _gpu_ns(data: Dataset, epochs: float) -> float:
     dense = _entry(data) < 1.0
     per_epoch = data.nonzeros * (GPU_DENSE_ENTRY if dense else GPU_SPARSE_ENTRY)
     bytes_of = data.nonzeros * (4 if dense else 8)
-    steps = (2.0 + epochs_of(problem, facts, plan.tol)) * per_epoch
+    steps = (2.0 + epochs) * per_epoch
     return GPU_SET_UP + bytes_of / GPU_UPLOAD_BYTES + steps
 
 

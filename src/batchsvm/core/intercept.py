@@ -39,6 +39,7 @@ from batchsvm.core.best_constant import best_constant, constant_value
 from batchsvm.core.certificate import Certificate, allowed_bound, certify_point
 from batchsvm.core.options import FitOptions
 from batchsvm.core.parallel import StopFlag
+from batchsvm.core.planning import Plan
 from batchsvm.core.problem import Problem
 from batchsvm.core.solution import Checkpoint, History, LinearModel, Solution, Status
 from batchsvm.core.training import Start, train
@@ -118,9 +119,11 @@ def first_scaling(data: Dataset, problem: Problem, at_zero: float) -> float:
     return max(typical, float((10.0 * float(problem.lam[0]) * max(at_zero, 1.0)) ** 0.5))
 
 
-def constant_primal(data: Dataset, problem: Problem) -> float:
-    """P at w = 0 and the best constant."""
-    return constant_value(data, problem, best_constant(data, problem))
+def first_penalised(data: Dataset, problem: Problem) -> Problem:
+    """The first penalised problem of a free intercept, which begins at the best constant."""
+    constant = best_constant(data, problem)
+    scaling = first_scaling(data, problem, constant_value(data, problem, constant))
+    return replace(problem, bias=np.array([scaling]), offset=np.array([constant]))
 
 
 class _FreeIntercept:
@@ -140,6 +143,7 @@ class _FreeIntercept:
         self.at_zero = constant_value(data, problem, self.constant)
         self.best: LinearModel | None = None
         self.newton: Newton | None = None  # where "auto" has taken it
+        self.plan: Plan | None = None  # of the first penalised problem
         self.records: list[tuple[float, ...]] = []
         self.estimates: list[np.ndarray] = []  # of the penalised problems
         self.epochs = self.iterations = self.seconds = self.certifying = 0.0
@@ -165,7 +169,7 @@ class _FreeIntercept:
         assert best is not None
         columns = (np.array(column) for column in zip(*self.records, strict=True))
         history = replace(History(*columns), estimates=np.concatenate(self.estimates))
-        plan = replace(best.solution.plan, tol=self.options.tol)
+        plan = replace(self.plan or best.solution.plan, tol=self.options.tol)
         return replace(
             best,
             solution=replace(
@@ -218,6 +222,8 @@ class _FreeIntercept:
         seed = (self.start.seed + outer) % 2**64
         begin = Start(seed, point)
         [solution] = train(self.data, near, options, begin, self.stop)
+        if self.plan is None:
+            self.plan = solution.plan
         self.newton = solution.method if isinstance(solution.method, Newton) else None
         return solution
 

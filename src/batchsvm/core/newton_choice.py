@@ -61,7 +61,7 @@ def newton_reason(
     for norm2 in (lambda: float(facts.largest_norm2[0]), lambda: mean_norm2() + bias2):
         pull = steepness * norm2() * float(facts.largest_weight[0]) / lam_n
         epochs = (1.0 + pull) * log(1.0 / max(tol, LEAST_TOL)) / 2
-        if getattr(problem.loss, "corners", True):
+        if smooth and getattr(problem.loss, "corners", True):
             epochs /= SCREENING
         if newton_ns(work, smooth) >= epochs * work.n * visit_ns(work, problem.loss):
             return None

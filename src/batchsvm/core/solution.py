@@ -13,9 +13,9 @@ import numpy as np
 
 from batchsvm.core.certificate import Certificate
 from batchsvm.core.dual import DroppedDual, dual_of
-from batchsvm.core.planning import Plan
+from batchsvm.core.planning import Plan, method_in_words
 from batchsvm.losses import Loss
-from batchsvm.methods import DualMethod, Method
+from batchsvm.methods import Method
 
 if TYPE_CHECKING:
     from batchsvm.engines.protocol import Dual
@@ -150,8 +150,8 @@ class Solution:
         return dict(vars(self.fetched()))
 
     def __str__(self) -> str:
-        serial = self.batch_size == 1 and isinstance(self.method, DualMethod)
-        name = "serial SDCA" if serial else f"{self.method.name}, batch size {self.batch_size}"
+        name = method_in_words(self.method.name, self.batch_size)
+        name = name if name != self.method.name else f"{name}, batch size {self.batch_size}"
         return (
             f"{name}: {self.status.value}, after"
             f" {self.history.epoch[-1]:.4g} epochs and {self.history.seconds[-1]:.3g} s\n"

@@ -15,7 +15,13 @@ from batchsvm.core.problem import Problem
 from batchsvm.core.vectors import inner, norm
 from batchsvm.engines.newton_equation import conjugate_gradients, solve_positive
 from batchsvm.engines.protocol import Dataset, Dual, Progress, Trainer
-from batchsvm.methods.newton import MIN_DECREASE, STEP_LENGTHS, Newton, residual_goal
+from batchsvm.methods.newton import (
+    LENGTHS_AT_ONCE,
+    MIN_DECREASE,
+    STEP_LENGTHS,
+    Newton,
+    residual_goal,
+)
 
 ROUNDING = 1e-13  # of P, by which a computed P may be off
 
@@ -65,7 +71,7 @@ class NewtonTrainer:
     def _start_of(self, dual: Dual) -> np.ndarray:
         """The best point on the way from 0 to w(alpha): an alpha of a larger lam leads too far."""
         w = self.data.combination(self.problem, dual) / (self.lam * self.weight)
-        lengths = np.array([1.0, *STEP_LENGTHS, 0.0])
+        lengths = np.array([1.0, *STEP_LENGTHS[:20], 0.0])
         losses = self.data.losses_along(self.problem, np.zeros_like(w), w, lengths)[:, 0]
         primals = losses / self.weight + self.lam / 2 * (lengths * norm(w[:, 0])) ** 2
         return lengths[int(np.argmin(primals))] * w[:, 0]
@@ -119,13 +125,16 @@ class NewtonTrainer:
 
     def _shortened(self, here: _Point, step: np.ndarray) -> _Point:
         """The best of some points on the way of the step, or where it began if none is better."""
-        lengths = np.array(STEP_LENGTHS)
         W, V = here.w[:, np.newaxis], step[:, np.newaxis]
-        losses = self.data.losses_along(self.smooth, W, V, lengths)[:, 0] / self.weight
-        cross = inner(here.w, step)
-        squares = inner(here.w, here.w) + lengths * (2 * cross + lengths * inner(step, step))
-        primals = losses + self.lam / 2 * squares
-        best = int(np.argmin(primals))
+        cross, size2 = inner(here.w, step), inner(step, step)
+        for first in range(0, len(STEP_LENGTHS), LENGTHS_AT_ONCE):
+            lengths = np.array(STEP_LENGTHS[first : first + LENGTHS_AT_ONCE])
+            losses = self.data.losses_along(self.smooth, W, V, lengths)[:, 0] / self.weight
+            squares = inner(here.w, here.w) + lengths * (2 * cross + lengths * size2)
+            primals = losses + self.lam / 2 * squares
+            best = int(np.argmin(primals))
+            if primals[best] < here.primal and best < len(lengths) - 1:
+                return self._at(here.w + lengths[best] * step)
         return self._at(here.w + lengths[best] * step) if primals[best] < here.primal else here
 
     # What a certificate needs.
@@ -172,7 +181,8 @@ class NewtonTrainer:
         """The gap at these sums, but for rounding."""
         [gap] = sums.gaps(self.problem.lam)
         norm_w = norm(combination[:, 0]) / (self.lam * self.weight)
-        gap += self.lam / 2 * (norm_w**2 - float(sums.norms[0]) ** 2)
+        size = float(sums.norms[0])
+        gap += self.lam / 2 * (norm_w * norm_w - size * size)  # a power would raise OverflowError
         return gap if isfinite(gap) else inf
 
     def keep_primal(self, W: np.ndarray, which: np.ndarray) -> None:

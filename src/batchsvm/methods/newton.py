@@ -38,7 +38,10 @@ from typing import ClassVar
 
 SOLVERS = ("auto", "cholesky", "cg")
 MIN_DECREASE = 1e-4  # of what the slope promises, that P has to fall by
-STEP_LENGTHS = tuple(0.5**k for k in range(1, 21))  # that are tried where the whole step fails
+# That are tried where the whole step fails.  Where the loss is linear around w, the Hessian is
+# lam I, and a step may be longer than it should be by many orders.
+STEP_LENGTHS = tuple(0.5**k for k in range(1, 61))
+LENGTHS_AT_ONCE = 4  # P is convex along a step: the first of them that are too short end the search
 # Of the proximal point method: gamma shrinks by this factor from centre to centre; a smoothed
 # problem is done when its gap is this part of what the distance from the centre costs.
 SMOOTHING_FACTOR = 0.3
