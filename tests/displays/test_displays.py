@@ -66,7 +66,8 @@ def test_convergence(solution):
 
 @pytest.mark.parametrize("intercept", ["penalised", "free"])
 def test_estimates_of_epochs_are_hollow_and_apart_from_certificates(cancer, intercept):
-    model = BatchSVC(lam=1e-3, intercept=intercept, random_state=0).fit(*cancer)
+    serial = {"method": "aggressive", "batch_size": 1}
+    model = BatchSVC(lam=1e-3, intercept=intercept, random_state=0, **serial).fit(*cancer)
     history = model.history_
     assert len(history) < 10 < len(history.estimates)
     assert (np.diff(history.estimates[:, 0]) > 0).all()
