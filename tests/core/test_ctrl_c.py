@@ -22,7 +22,8 @@ from batchsvm.core.parallel import StopFlag, in_parallel
 from batchsvm.core.solution import Status
 from batchsvm.models.fitting import fit_model
 
-ENDLESS = {"tol": 0.0, "max_epochs": 1e9}
+# Newton's method would end at rounding.
+ENDLESS = {"tol": 0.0, "max_epochs": 1e9, "method": "aggressive", "batch_size": 1}
 
 
 @pytest.fixture
