@@ -50,8 +50,7 @@ def choose(
         found = sigma2_for(data, problem, quick, sigma2)
         lam_n = float(problem.lam[0]) * float(facts.total_weight[0])
         layout = lay_out(work, options.averaging is not None, found, lam_n)
-        may = data.cheap_passes and may_be_newton(options, is_smooth(problem.loss))
-        why = newton_reason(work, problem, facts, tol, lambda: data.mean_norm2) if may else None
+        why = why_newton(data, problem, facts, options)
         if why is not None:
             layout = lay_out_newton(work, Newton(), "auto", why)
         return layout, make_plan(problem, facts, work.columns, tol, found, layout)
@@ -77,12 +76,17 @@ def choose(
     return layout, plan
 
 
-def may_be_newton(options: FitOptions, smooth: bool) -> bool:
-    """Whether nothing was asked for that Newton's method does not offer, and it may take as many
-    iterations as it needs."""
-    if options.max_epochs < (1 if smooth else 2 * PROXIMAL_ITERATIONS):
-        return False
-    return options.averaging is None and options.checkpoints is None and options.saving is None
+def why_newton(data: Dataset, problem: Problem, facts: Facts, options: FitOptions) -> str | None:
+    """Why "auto" is Newton's method, in words; None where it is not: something was asked for that
+    Newton's method does not offer, it may not take as many iterations as it needs, or SDCA is
+    likely to be faster."""
+    enough = 1 if is_smooth(problem.loss) else 2 * PROXIMAL_ITERATIONS
+    if not data.cheap_passes or options.max_epochs < enough or options.averaging is not None:
+        return None
+    if options.checkpoints is not None or options.saving is not None:
+        return None
+    work = workload_of(data, problem)
+    return newton_reason(work, problem, facts, options.tol, lambda: data.mean_norm2)
 
 
 def _lay_out_as_asked(

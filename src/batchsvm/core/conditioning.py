@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse
 
-from batchsvm.core.choice import may_be_newton
+from batchsvm.core.choice import why_newton
 from batchsvm.core.convergence_warning import warn_of_convergence
-from batchsvm.core.layout import workload_of
-from batchsvm.core.newton_choice import newton_reason
 from batchsvm.core.options import FitOptions
 from batchsvm.core.problem import Problem
 from batchsvm.core.warning import warn_user
 from batchsvm.losses import Loss
-from batchsvm.methods import Newton, is_smooth
+from batchsvm.methods import Newton
 
 if TYPE_CHECKING:
     from batchsvm.engines.protocol import Dataset
@@ -44,13 +42,9 @@ def warn_of_columns(data: Dataset, problem: Problem, options: FitOptions) -> Non
 
 def _takes_newton(data: Dataset, problem: Problem, options: FitOptions) -> bool:
     """Whether "auto" will be Newton's method."""
-    if options.method is not None or options.batch_size != "auto" or not data.cheap_passes:
+    if options.method is not None or options.batch_size != "auto":
         return False
-    if not may_be_newton(options, is_smooth(problem.loss)):
-        return False
-    facts, work = data.facts(problem), workload_of(data, problem)
-    why = newton_reason(work, problem, facts, options.tol, lambda: data.mean_norm2)
-    return why is not None
+    return why_newton(data, problem, data.facts(problem), options) is not None
 
 
 def column_ratio(data: Dataset) -> float:

@@ -27,7 +27,7 @@ Its primal is the problem with the smoothed loss of `losses/smoothing.py` at res
 shifted by -gamma centre_i, which Newton's method solves.  When that is nearly done, its dual point
 becomes the next centre, and gamma shrinks; it grows again where steps get stuck.  Each dual point
 lies in the box of the loss itself, so that it is certified as any other.  On the hinge this reaches
-in 20 to 80 steps what SDCA does not reach in thousands of epochs, where columns are few and lam N
+in 20 to 100 steps what SDCA does not reach in thousands of epochs, where columns are few and lam N
 is far below ||x_i||^2.
 """
 
