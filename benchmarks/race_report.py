@@ -7,6 +7,7 @@ from pathlib import Path
 
 from benchmarks import figures, results
 from benchmarks.cells import Cell
+from benchmarks.cells import cells as all_cells
 from benchmarks.judging import (
     GOALS,
     OURS,
@@ -110,7 +111,16 @@ def summary(cells: dict[Cell, list[dict]], found: dict[Cell, dict]) -> list[str]
         if behind
         else f"batchsvm is first in all {len(found) * len(GOALS)} comparisons"
     )
-    return [table(heads, [*lines, last]), verdict + ".\n"]
+    return [table(heads, [*lines, last]), verdict + ".\n", not_raced(found)]
+
+
+def not_raced(found: dict[Cell, dict]) -> str:
+    """Which cells are missing; a trial has cells of its own."""
+    missing = [cell for cell in all_cells() if cell not in found]
+    if not missing or not set(found) <= set(all_cells()):
+        return ""
+    listed = "; ".join(f"{cell.set}, {words(*cell[1:])}" for cell in missing)
+    return f"{len(missing)} of {len(all_cells())} cells have not been raced: {listed}.\n"
 
 
 def count(entry: Entry) -> str:

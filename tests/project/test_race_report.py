@@ -59,6 +59,7 @@ def test_a_race_that_ours_does_not_finish_is_lost(tmp_path):
     text = report.write(tmp_path).read_text()
     assert "| a, 1 thread: 4.5 s | – (more than 9 s), **not first** |" in text
     assert "not first** in 2 of 2 comparisons" in text
+    assert "29 of 30 cells have not been raced: " in text
 
 
 def test_a_race_that_ours_wins_says_so(tmp_path):
