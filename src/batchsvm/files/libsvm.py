@@ -16,7 +16,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Generator, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from batchsvm.compiled import Kernel
+from batchsvm.files.ahead import threads_ahead
 from batchsvm.files.decimals import EXACT, ends_token, is_space, parse_decimal
 from batchsvm.files.errors import DataFileError, IndexBaseError
 from batchsvm.files.joining import joined
@@ -228,18 +229,14 @@ def _parts(
     blocks: Iterable[bytes], low: int, high: int, jobs: int
 ) -> Generator[Future[Part], None, None]:
     """Parts in order, a few blocks ahead of who takes them."""
-    with ThreadPoolExecutor(jobs) as threads:
+    with threads_ahead(jobs) as threads:
         waiting: deque[Future[Part]] = deque()
-        try:
-            for block in blocks:
-                waiting.append(threads.submit(_parse_block, block, low, high))
-                if len(waiting) > jobs:
-                    yield waiting.popleft()
-            while waiting:
+        for block in blocks:
+            waiting.append(threads.submit(_parse_block, block, low, high))
+            if len(waiting) > jobs:
                 yield waiting.popleft()
-        finally:
-            for future in waiting:
-                future.cancel()
+        while waiting:
+            yield waiting.popleft()
 
 
 def cores() -> int:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from batchsvm.files.ahead import one_ahead
 from batchsvm.files.cutting import block_bytes, cut
 from batchsvm.files.errors import DataFileError
 from batchsvm.files.formats import format_of
@@ -72,7 +73,7 @@ def table_chunks(path: Path, kind: str, columns: Columns, max_bytes: int) -> Ite
     arrow = load_arrow()
     before = 0
     tables = _csv_tables if kind == ".csv" else _parquet_tables
-    with closing(tables(arrow, path, columns, max_bytes)) as found:
+    with closing(one_ahead(tables(arrow, path, columns, max_bytes))) as found:
         for table in found:
             yield from cut(*_arrays(arrow, path, columns, table, before), max_bytes)
             before += table.num_rows
@@ -152,8 +153,8 @@ def _parquet_tables(
             raw, buffer_size=READ_AHEAD, page_checksum_verification=True
         )
         _check_names(path, file.schema_arrow.names, columns)
-        # A batch is there as pyarrow's columns and as rows.
-        batch = max(block_bytes(max_bytes, 2) // (8 * len(columns.used)), 1)
+        # A batch is there as pyarrow's columns and as rows, and the next one as columns.
+        batch = max(block_bytes(max_bytes, 3) // (8 * len(columns.used)), 1)
         for found in file.iter_batches(batch_size=batch, columns=columns.used):
             yield arrow.Table.from_batches([found])
 
@@ -163,9 +164,9 @@ def _csv_tables(
 ) -> Generator[Any, None, None]:
     names: list[str] | None = None
     types: dict[str, Any] | None = None
-    # A block is there as text, as pyarrow's columns and as rows.  A cell has two bytes of text or
-    # more, and eight as a number.
-    with closing(blocks_of_lines(path, block=block_bytes(max_bytes, 12))) as blocks:
+    # A block is there as text, as pyarrow's columns and as rows, and the next one as columns.  A
+    # cell has two bytes of text or more, and eight as a number.
+    with closing(blocks_of_lines(path, block=block_bytes(max_bytes, 16))) as blocks:
         for block in blocks:
             if not block.strip():
                 continue

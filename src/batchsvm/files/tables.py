@@ -149,7 +149,8 @@ def _refuse_nulls(path: Path, name: str, column: Any, before: int) -> None:
 
 
 def numbers(arrow: Any, path: Path, name: str, column: Any, before: int = 0) -> np.ndarray:
-    """A column of numbers or truth values as float64; `before` rows of the file come before it."""
+    """A column of numbers or truth values as float64, or as float32 if it is that; `before` rows of
+    the file come before it."""
     kind = column.type
     number = arrow.types.is_integer(kind) or arrow.types.is_floating(kind)
     number = number or arrow.types.is_null(kind)  # empty cells alone, which are refused below
@@ -159,6 +160,8 @@ def numbers(arrow: Any, path: Path, name: str, column: Any, before: int = 0) -> 
             " as the label column"
         )  # fmt: skip
     _refuse_nulls(path, name, column, before)
+    if kind in (arrow.float32(), arrow.float64()):
+        return column.to_numpy()
     return column.cast(arrow.float64(), safe=False).to_numpy()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,10 +11,12 @@ import scipy.sparse
 from batchsvm.core.data_checks import as_matrix, read_weights
 from batchsvm.core.tuning import Tuning
 from batchsvm.engines.cpu.read import first_row_not_finite, read_rows
+from batchsvm.engines.cpu.row_slices import stacked_rows
 from batchsvm.engines.cpu.rows import CSR, Dense, as_scipy, some_norms2, unsigned
 from batchsvm.engines.cpu.workers import WorkerPool
 from batchsvm.engines.labels import LabelCollector
 from batchsvm.files.errors import SourceChangedError
+from batchsvm.files.joining import joined
 from batchsvm.files.source import Chunk, Source
 
 IN_MEMORY = "X"  # the name of a part that is X itself
@@ -27,6 +29,19 @@ class CheckedRows(NamedTuple):
     norms2: np.ndarray
     y: np.ndarray | None  # as `LabelCollector.take` stores them
     weights: np.ndarray | None
+
+
+def stacked_chunks(chunks: Sequence[CheckedRows]) -> CheckedRows:
+    """The rows of all chunks, one chunk after another."""
+    if len(chunks) == 1:
+        return chunks[0]
+    rows, norms2, y, weights = zip(*chunks, strict=True)
+    return CheckedRows(stacked_rows(rows), joined(norms2), _joined(y), _joined(weights))
+
+
+def _joined(arrays: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    known = [array for array in arrays if array is not None]
+    return joined(known) if known else None
 
 
 class CheckedChunks:

@@ -27,6 +27,7 @@ from batchsvm.engines.streamed.memory import (
     Size,
     Spending,
     chunk_bytes,
+    dealt_bytes,
     part_bytes,
     read_memory,
     spend,
@@ -242,7 +243,7 @@ def place(
         source = MatrixSource(as_matrix(X))
     else:
         source = X
-    cutting = Cutting(part_bytes(budget), chunk_bytes(budget), tuning)
+    cutting = Cutting(part_bytes(budget), chunk_bytes(budget), dealt_bytes(budget), tuning)
 
     def make(folder: Path) -> Packed:
         with packing_bar(source.name) if progress else nullcontext() as watch:

@@ -32,6 +32,7 @@ PART_SHARE = 0.2  # of the budget for one buffer
 ALPHA_SHARE = 0.1
 RESIDENT_SHARE = 0.25
 CHUNK_SHARE = 1 / 16  # a chunk is copied some times while it is parsed and dealt out
+DEALT_SHARE = 1 / 8  # of chunks that are dealt out together, which copies them twice
 MIN_CHUNK_BYTES, MAX_CHUNK_BYTES = 2**16, 2**26
 DEFAULT_SHARE = 0.25  # of the memory of this machine
 UNKNOWN_MEMORY = 2**32
@@ -116,6 +117,11 @@ def part_bytes(budget: int) -> int:
 def chunk_bytes(budget: int) -> int:
     """The size of the chunks that a source is asked for."""
     return int(min(max(CHUNK_SHARE * budget, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES))
+
+
+def dealt_bytes(budget: int) -> int:
+    """How many bytes of rows are dealt out to parts at a time."""
+    return int(DEALT_SHARE * budget)
 
 
 def spend(budget: int, size: Size, problems: int) -> Spending:

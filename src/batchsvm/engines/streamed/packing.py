@@ -21,7 +21,12 @@ import numpy as np
 from batchsvm.core.tuning import Tuning
 from batchsvm.engines.cpu.row_slices import slice_rows
 from batchsvm.engines.cpu.rows import CSR, Dense, some_rows
-from batchsvm.engines.cpu.source_chunks import IN_MEMORY, CheckedChunks, CheckedRows
+from batchsvm.engines.cpu.source_chunks import (
+    IN_MEMORY,
+    CheckedChunks,
+    CheckedRows,
+    stacked_chunks,
+)
 from batchsvm.engines.streamed.errors import naming
 from batchsvm.engines.streamed.packed import ORDER, Packed, PartFacts, part_path, raw_bytes
 from batchsvm.files.source import Chunk, Part, Source
@@ -38,6 +43,7 @@ class Cutting(NamedTuple):
 
     part_bytes: int
     chunk_bytes: int
+    dealt_bytes: int  # that are dealt out at a time: of one chunk, each part gets little
     tuning: Tuning
 
 
@@ -85,13 +91,13 @@ class _Packing:
         self.norm2 = 0.0
 
     def run(self) -> Packed:
-        chunks = iter(self.chunks)
-        first = [next(chunks), *islice(chunks, 1)]
+        groups = self._groups()
+        first = [next(groups), *islice(groups, 1)]
         self._begin(first[0].norms2.size if len(first) == 1 else None)
-        while first:  # of a large source, chunks are not held
+        while first:  # of a large source, groups are not held
             self._deal(first.pop(0))
-        for chunk in chunks:
-            self._deal(chunk)
+        for group in groups:
+            self._deal(group)
         seen = self.chunks
         return Packed(
             self.folder, seen.columns, seen.kind is Dense, seen.dtype, bool(seen.weighted),
@@ -104,6 +110,18 @@ class _Packing:
         )  # fmt: skip
 
     # Dealing.
+
+    def _groups(self) -> Iterator[CheckedRows]:
+        """The chunks, some of them together."""
+        held, size = [], 0
+        for chunk in self.chunks:
+            held.append(chunk)
+            size += chunk.rows.nbytes
+            if size >= self.cutting.dealt_bytes:
+                yield stacked_chunks(held)
+                held, size = [], 0
+        if held:
+            yield stacked_chunks(held)
 
     def _begin(self, rows: int | None) -> None:
         """As many parts as the tuning says, or fewer if these are all rows."""

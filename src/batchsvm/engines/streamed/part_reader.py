@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from batchsvm.engines.streamed.errors import DamagedPartError, naming
 from batchsvm.engines.streamed.packed import Buffer, LoadedPart, Packed, load
 from batchsvm.engines.streamed.packing import Cutting, fingerprints, pack_again
 from batchsvm.engines.streamed.row_access import read_some_rows
+from batchsvm.files.ahead import threads_ahead
 from batchsvm.files.errors import SourceChangedError
 from batchsvm.files.source import Source
 
@@ -48,7 +49,7 @@ class PartReader:
         self._buffers: list[Buffer] = []
         self._visitors = 0
         self._seen: dict[tuple[int, bool], tuple[tuple[int, int, int], ...]] = {}
-        self._lock = Lock()
+        self._lock = RLock()  # the garbage collector may end a visit in the midst of another
 
     def visit(self, order: Sequence[int], rows: bool = True) -> Iterator[tuple[int, LoadedPart]]:
         """The parts in this order; each is valid until the next one is asked for.
@@ -80,19 +81,19 @@ class PartReader:
 
     def _ahead(self, order: Sequence[int]) -> Iterator[tuple[int, LoadedPart]]:
         buffers = [self._take(), self._take()]
-        ahead = ThreadPoolExecutor(1, thread_name_prefix="batchsvm-reader")
-        try:
-            coming: Future[LoadedPart] | None = None
-            for j, p in enumerate(order):
-                if coming is None:
-                    coming = ahead.submit(self._load, p, buffers[j % 2], True)
-                loaded, coming = coming.result(), None
-                if j + 1 < len(order):
-                    coming = ahead.submit(self._load, order[j + 1], buffers[(j + 1) % 2], True)
-                yield p, loaded
-        finally:
-            ahead.shutdown(wait=True, cancel_futures=True)
-            self._give_back(*buffers)
+        coming: Future[LoadedPart] | None = None
+        with threads_ahead() as ahead:
+            try:
+                for j, p in enumerate(order):
+                    if coming is None:
+                        coming = ahead.submit(self._load, p, buffers[j % 2], True)
+                    loaded, coming = coming.result(), None
+                    if j + 1 < len(order):
+                        coming = ahead.submit(self._load, order[j + 1], buffers[(j + 1) % 2], True)
+                    yield p, loaded
+            finally:
+                if coming is None or coming.done():  # else a part is being read into one of them
+                    self._give_back(*buffers)
 
     def some_rows(self, p: int, rows: np.ndarray) -> Dense | CSR:
         """A copy of some rows of a part, in this order; the others are not read."""
