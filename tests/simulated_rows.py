@@ -18,23 +18,52 @@ GAPS, GAIN, SQUARES = range(3)  # lines of the sums of an epoch
 class SimulatedRows:
     """Stands for what `DeviceKernels` adds."""
 
-    def train_rows(self, s, visits):
+    def train_rows(self, s, epoch, visits):
         assert s.W.dtype == s.alpha.dtype == s.constants.dtype == s.units.dtype == s.real
         control, n = s.control, s.rows.n
         position, left, epochs, is_enough = int(control[EpochControl.POSITION]), visits, 0, False
         while left > 0 and not is_enough:
             at_once, end = int(control[EpochControl.AT_ONCE]), position + min(left, n - position)
-            factor, shift = (int(number) for number in s.turns[epochs])
+            order = permutation(s.key, epoch + epochs, n)
             for begin in range(position, end, at_once):
-                places = [(factor * i + shift) % n for i in range(begin, min(begin + at_once, end))]
                 with np.errstate(over="ignore", invalid="ignore"):
-                    _visit(s, s.order[places])
+                    _visit(s, order[begin : min(begin + at_once, end)])
             left, position = left - (end - position), end
             if position == n:
                 position, epochs = 0, epochs + 1
                 is_enough = _end_epoch(s)
         control[[EpochControl.POSITION, EpochControl.EPOCHS]] = position, epochs
         control[EpochControl.VISITS] = visits - left
+
+
+def permutation(key, epoch, n):
+    """The order of an epoch: `permutation.cuh`."""
+
+    def hashed(x):
+        x = np.asarray(x, np.uint32)
+        x = x ^ x >> np.uint32(16)
+        x = x * np.uint32(0x7FEB352D)
+        x = x ^ x >> np.uint32(15)
+        x = x * np.uint32(0x846CA68B)
+        return x ^ x >> np.uint32(16)
+
+    firsts = [(key + 4 * epoch + turn) % 2**32 for turn in range(4)]
+    keys = hashed(hashed(np.array(firsts, np.uint32)) ^ np.uint32(key >> 32))
+    bits = (n - 1).bit_length()
+    low_bits, masks = (
+        (bits + 1) // 2,
+        (np.uint32(2 ** (bits // 2) - 1), np.uint32(2 ** ((bits + 1) // 2) - 1)),
+    )
+    found = np.arange(n, dtype=np.uint32)
+    left = np.arange(n)
+    while left.size:
+        low, high = found[left] & masks[1], found[left] >> np.uint32(low_bits)
+        for turn in (0, 2):
+            high = high ^ hashed(low ^ keys[turn]) & masks[0]
+            low = low ^ hashed(high ^ keys[turn + 1]) & masks[1]
+        found[left] = high << np.uint32(low_bits) | low
+        left = left[found[left] >= n]
+    return found
 
 
 def _visit(s, numbers):

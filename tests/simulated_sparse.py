@@ -80,6 +80,10 @@ class SimulatedSparse:
         with np.errstate(over="ignore", invalid="ignore"):
             out[:] = X.multiply(X).sum(axis=1)
 
+    def csr_dense(self, rows, cut, out):
+        assert not out.any()
+        out[cut >= 0] = as_csr(rows)[cut[cut >= 0]].toarray()
+
     def csr_products(self, rows, cut, W, out):
         assert W.dtype == out.dtype == np.float64
         found = (as_csr(rows)[np.maximum(cut, 0)] @ W.T).T

@@ -5,8 +5,6 @@ One row at a time leaves nothing to chance, and is serial SDCA.
 
 from __future__ import annotations
 
-from math import gcd
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -18,15 +16,17 @@ from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import make_problem
 from batchsvm.engines import place_on
 from batchsvm.engines.gpu.strips import STRIPS, in_order, in_strips, strip_columns
-from batchsvm.losses import LOSSES
 from batchsvm.methods import Asynchronous
+from gpu.pairs import loss_of
 from helpers import LAM, quietly, signs_and_offsets, toy
+from simulated_rows import permutation
 
 N, D = 60, 6
 
 
-def trainer_of(data, y, loss_name, b=1, lam=LAM, precision="float64", **columns):
-    problem = make_problem(data.targets(y, **columns), LOSSES[loss_name](), lam)
+def trainer_of(data, y, loss, b=1, lam=LAM, precision="float64", **columns):
+    loss = loss_of(loss) if isinstance(loss, str) else loss
+    problem = make_problem(data.targets(y, **columns), loss, lam)
     trainer = data.trainer(problem)
     trainer.start(Schedule(Asynchronous(), b, seed=3, precision=precision))
     return trainer
@@ -40,15 +40,13 @@ def alphas(trainer, k):
 def test_one_row_at_a_time_is_serial_sdca(loss_name):
     X, y = toy(loss_name)
     weights = np.random.default_rng(0).integers(0, 3, size=N).astype(float)
-    loss, lam_n = LOSSES[loss_name](), LAM * weights.sum()
+    loss, lam_n = loss_of(loss_name), LAM * weights.sum()
     s, o = signs_and_offsets(loss, y)
     w, alpha = np.zeros(D), np.zeros(N)
     with place_on("gpu", sp.csr_array(X), 1) as data:
-        trainer = trainer_of(data, y, loss_name, sample_weight=weights)
-        order = data.device.to_host(trainer._order)
+        trainer = trainer_of(data, y, loss, sample_weight=weights)
         for epoch in range(3):
-            factor, shift = (int(number) for number in trainer._turns[epoch])
-            for i in (order[(factor * visit + shift) % N] for visit in range(N)):
+            for i in permutation(trainer._key, epoch, N):
                 if weights[i]:
                     old, q = alpha[i], X[i] @ X[i] * weights[i] / lam_n
                     alpha[i] = loss.dual_step(old, s[i] * (X[i] @ w) - o[i], q)
@@ -59,19 +57,37 @@ def test_one_row_at_a_time_is_serial_sdca(loss_name):
         np.testing.assert_allclose(alphas(trainer, 1)[:, 0], weights * alpha, rtol=1e-9, atol=1e-11)
 
 
-def test_every_epoch_visits_every_row_once():
-    X, y = toy("hinge")
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 16, 17, 1000, 4097])
+def test_every_epoch_visits_every_row_once_in_a_fresh_order(n):
+    orders = [permutation(key, epoch, n) for key in (7, 2**63 + 11) for epoch in range(4)]
+    for order in orders:
+        np.testing.assert_array_equal(np.sort(order), np.arange(n))
+    if n >= 16:
+        assert len({order.tobytes() for order in orders}) == len(orders)
+
+
+def test_orders_look_drawn_at_random():
+    """Neighbours go far apart, and the halves of the rows are mixed in every tenth of an epoch."""
+    n = 10_000
+    for epoch in range(5):
+        order = permutation(12345, epoch, n).astype(np.int64)
+        assert np.corrcoef(order[:-1], order[1:])[0, 1] == pytest.approx(0.0, abs=0.05)
+        steps = np.abs(np.diff(order))
+        assert np.median(steps) == pytest.approx((1 - 0.5**0.5) * n, rel=0.05)
+        upper = (order >= n // 2).reshape(10, -1).mean(axis=1)
+        np.testing.assert_allclose(upper, 0.5, atol=0.06)
+
+
+def test_every_row_is_visited_in_every_epoch():
+    X, y = toy("squared_error")  # no row stays at alpha = 0
     with place_on("gpu", sp.csr_array(X), 1) as data:
-        trainer = trainer_of(data, y, "hinge", b=7)
-        seen = set()
-        for _ in range(5):
-            trainer.run(trainer._iteration + 9, np.array([-np.inf]), StopFlag())
-            trainer._get_ready()
-            for factor, shift in trainer._turns.tolist():
-                assert gcd(factor, N) == 1
-                assert 0 <= shift < N
-                seen.add((factor, shift))
-        assert len(seen) > 8
+        trainer = trainer_of(data, y, "squared_error")
+        before = alphas(trainer, 1)
+        for epoch in range(1, 4):
+            trainer.run(N * epoch, np.array([-np.inf]), StopFlag())
+            now = alphas(trainer, 1)
+            assert (now != before)[X.any(axis=1)].all()
+            before = now
 
 
 def alike(K):

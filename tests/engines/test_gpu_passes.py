@@ -38,7 +38,7 @@ def test_certificates_do_not_depend_on_blocks(form, k, space, monkeypatch):
 
 def test_a_trainer_knows_how_deep_its_sums_are(monkeypatch):
     """Blocks of few rows are added up one by one: the bound on rounding has to know of it."""
-    monkeypatch.setattr(passes, "SPACE_BYTES", 8 * 100)
+    monkeypatch.setattr(passes, "SPACE_BYTES", 8 * 10)
     X, y = toy("hinge", n=700, d=9)
     with place_on("gpu", X, 1) as data:
         problem = make_problem(data.targets(y), LOSSES["hinge"](), 0.1)
@@ -48,4 +48,4 @@ def test_a_trainer_knows_how_deep_its_sums_are(monkeypatch):
             _, dual = trainer.best()
             sums = trainer.sums(trainer.point())
             assert sums.facts.depth == data.sums(problem, trainer.point(), dual).facts.depth
-            assert sums.facts.depth >= 700 / (100 // 9)  # the number of blocks
+            assert sums.facts.depth >= 700 / 10  # the number of blocks

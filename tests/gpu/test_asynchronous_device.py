@@ -21,6 +21,7 @@ from batchsvm.core.problem import make_problem  # noqa: E402
 from batchsvm.engines.gpu.dataset import place  # noqa: E402
 from batchsvm.losses import LOSSES  # noqa: E402
 from batchsvm.methods import Asynchronous  # noqa: E402
+from gpu.pairs import loss_of  # noqa: E402
 from simulated import place_simulated  # noqa: E402
 
 TOLERANCE = {"float32": 2e-4, "float64": 1e-9}
@@ -30,7 +31,7 @@ def trainers(form, loss_name, K, real, b=1, full=True):
     """One trainer on the device and one on its simulation, of K problems."""
     n, rng = 300, np.random.default_rng(1)
     X, y = text_like(n, 1500, 12)
-    loss = LOSSES[loss_name]()
+    loss = loss_of(loss_name)
     Y = y[:, None] * rng.choice([-1.0, 1.0], size=(n, K))
     Y = Y if loss.task == "classification" else Y + rng.normal(size=(n, K))
     weight, offset = rng.integers(0, 4, n) / 2, 0.3 * rng.normal(size=n)

@@ -19,6 +19,7 @@ from batchsvm.core.problem import make_problem  # noqa: E402
 from batchsvm.engines.gpu.dataset import place  # noqa: E402
 from batchsvm.losses import LOSSES  # noqa: E402
 from batchsvm.methods import Aggressive, Naive, Pegasos, Safe  # noqa: E402
+from gpu.pairs import loss_of  # noqa: E402
 from simulated import place_simulated  # noqa: E402
 
 FORMS = ["csr-float32-int32", "csr-float64-int64", "device-float32", "dense-float32"]
@@ -52,7 +53,7 @@ def pair(form, loss_name, method, real, n=700, d=300, **kwargs):
     """The trainer of the device and that of the simulation."""
     X, y = text_like(n, d, 12)
     rng = np.random.default_rng(1)
-    loss = LOSSES[loss_name]()
+    loss = loss_of(loss_name)
     y = y if loss.task == "classification" else y + rng.normal(size=n)
     columns = y, rng.integers(0, 4, n) / 2, 0.3 * rng.normal(size=n)
     own = stored(X, form)

@@ -8,10 +8,11 @@ import pytest
 
 from batchsvm import losses
 from batchsvm.core.problem import make_problem
+from batchsvm.engines.gpu import kernels
 from batchsvm.engines.gpu.dataset import place
 from batchsvm.engines.gpu.kernels import parameter_of
 from batchsvm.losses import LOSSES
-from gpu.pairs import TOLERANCES, assert_close, pair_of_rows, random_state, state_on
+from gpu.pairs import TOLERANCES, assert_close, loss_of, pair_of_rows, random_state, state_on
 from simulated import SimulatedKernels, place_simulated
 
 KINDS = ["float16", "bfloat16", "float32", "float64"]
@@ -123,8 +124,10 @@ def compare(cuda, state, own, names, tolerance):
 @each_loss_name
 @each_real
 @pytest.mark.parametrize(("S", "bias"), [(1, True), (2, False), (2, True)])
-def test_solve(cuda, loss_name, real, S, bias):
-    _, state = random_state(loss_name, real, K=5, S=S, bias=bias)
+@pytest.mark.parametrize("K", [5, 70])  # with a warp for each problem, and with a thread
+def test_solve(cuda, loss_name, real, S, bias, K, monkeypatch):
+    monkeypatch.setattr(cuda.kernels, "_has_thread_per_problem", lambda state: K == 70)
+    _, state = random_state(loss_name, real, K=K, S=S, bias=bias)
     with cuda:
         own = state_on(state, cuda)
         cuda.kernels.solve(own)
@@ -149,8 +152,23 @@ def test_solve_takes_batches_of_any_size(cuda, real, b):
 
 
 @each_real
-def test_a_batch_that_is_missing_changes_nothing(cuda, real):
-    _, state = random_state("hinge", real)
+@pytest.mark.parametrize("b", [1, 31, 64, 100, 128, 192])
+def test_solve_of_many_problems_takes_batches_of_any_size(cuda, real, b, monkeypatch):
+    """A warp for each of them takes over where the steps of a batch need too much memory."""
+    monkeypatch.setattr(kernels, "MANY_PROBLEMS", 20)
+    _, state = random_state("logistic", real, K=20, S=2, b=b)
+    with cuda:
+        own = state_on(state, cuda)
+        cuda.kernels.solve(own)
+        PLAIN.solve(state)
+        compare(cuda, state, own, ["fresh", "changes", "partial"], 3 * TOLERANCES[real])
+
+
+@each_real
+@pytest.mark.parametrize("K", [3, 40])
+def test_a_batch_that_is_missing_changes_nothing(cuda, real, K, monkeypatch):
+    monkeypatch.setattr(cuda.kernels, "_has_thread_per_problem", lambda state: K == 40)
+    _, state = random_state("hinge", real, K=K)
     state.order[: state.S] = -1
     before = state.alpha.copy()
     with cuda:
@@ -221,7 +239,7 @@ def test_sums_of_classes_by_their_codes(cuda):
 # ---- losses.cu
 
 
-OBJECTS = [kind() for kind in LOSSES.values()] + [
+OBJECTS = [loss_of(name) for name in LOSSES] + [
     losses.Hinge(margin=0.3),
     losses.SmoothedHinge(smoothing=0.25),
     losses.EpsilonInsensitive(epsilon=0.0),

@@ -24,6 +24,7 @@ from batchsvm.engines.gpu.dataset import place  # noqa: E402
 from batchsvm.engines.gpu.sparse_kernels import Control  # noqa: E402
 from batchsvm.losses import LOSSES  # noqa: E402
 from batchsvm.methods import Aggressive, Naive, Pegasos, Safe  # noqa: E402
+from gpu.pairs import loss_of  # noqa: E402
 from simulated import place_simulated  # noqa: E402
 
 REALS = {"float32": 2e-4, "float64": 1e-9}  # and how far apart the results may be
@@ -68,7 +69,7 @@ class Pair:
     def __init__(self, form, loss_name="hinge", n=700, d=300, radius=np.inf, full=True):
         X, y = text_like(n, d, 12)
         rng = np.random.default_rng(1)
-        loss = LOSSES[loss_name]()
+        loss = loss_of(loss_name)
         y = y if loss.task == "classification" else y + rng.normal(size=n)
         weight, offset = rng.integers(0, 4, n) / 2, 0.3 * rng.normal(size=n)
         own = stored(X, form)

@@ -18,6 +18,7 @@ from batchsvm.engines import ENGINES, batch_order, place_on
 from batchsvm.losses import LOSSES
 from batchsvm.methods import Gram, joint_theta, next_joint_beta
 from batchsvm.methods.gram import GAMMA, LARGEST_FIRST_BETA
+from gpu.pairs import loss_of
 from helpers import LAM, grid, placed, quietly, signs_and_offsets, toy
 
 TINY = 1e-300
@@ -54,7 +55,8 @@ def batches_of(n, b, seed, epochs):
 def test_one_batch_at_a_time_is_serial_sdca(engine, loss_name):
     X, y = toy(loss_name)
     n, b, bias, offset, seed = 60, 7, 0.5, 0.2, 3
-    loss, c = LOSSES[loss_name](), np.random.default_rng(1).integers(0, 4, size=n) / 2
+    loss = loss_of(loss_name) if engine == "gpu" else LOSSES[loss_name]()
+    c = np.random.default_rng(1).integers(0, 4, size=n) / 2
     rows = np.column_stack([X, np.full(n, bias)])
     s, o = signs_and_offsets(loss, y)
     w, alpha, N = np.zeros(7), np.zeros(n), c.sum()
@@ -67,7 +69,7 @@ def test_one_batch_at_a_time_is_serial_sdca(engine, loss_name):
             alpha[i] = new
     seen = []
     solution = quietly(
-        X, y, loss_name, LAM, "gram", b, tol=0, max_epochs=18 * b / n, random_state=seed,
+        X, y, loss, LAM, "gram", b, tol=0, max_epochs=18 * b / n, random_state=seed,
         engine=engine, bias=bias, offset=offset, sample_weight=c,
         callback=lambda checkpoint: seen.append(checkpoint.w), precision="float64",
     )  # fmt: skip

@@ -1,27 +1,25 @@
 """Asynchronous training of K problems over sparse rows (methods/asynchronous.py).
 
-The rows are shuffled once, and each epoch visits them in an order of its own: visit i is that of
-the row at (factor i + shift) mod n of the shuffled ones, with a factor that has no divisor in
-common with n.  A launch of the kernel in `cuda/asynchronous.cu` makes some epochs, or a part of one
-where that takes long, and ends early with an epoch that has shown small gaps.  Problems that are
-done leave, and what remains is compacted.
+Each epoch visits the rows in an order of its own, which the kernel computes from the seed and the
+number of the epoch (`cuda/permutation.cuh`).  A launch of the kernel in `cuda/asynchronous.cu`
+makes some epochs, or a part of one where that takes long, and ends early with an epoch that has
+shown small gaps.  Problems that are done leave, and what remains is compacted.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd, inf
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from batchsvm.core.layout import Schedule
 from batchsvm.core.parallel import StopFlag
-from batchsvm.engines.gpu.batches import batches_of
 from batchsvm.engines.gpu.dual import NATURAL_BATCH, DeviceDual, natural_cut, starting_alpha
 from batchsvm.engines.gpu.group import SHARE_FOR_A_PASS, GroupTrainer
 from batchsvm.engines.gpu.precision import STALLED, first_real
-from batchsvm.engines.gpu.sparse import ENTRIES_PER_LAUNCH, EPOCHS_PER_LAUNCH
+from batchsvm.engines.gpu.sparse import ENTRIES_PER_LAUNCH
 from batchsvm.engines.gpu.sparse_kernels import COPIES, EPOCH_SUMS, EpochControl, Line
 from batchsvm.engines.gpu.sparse_rows import CsrRows
 from batchsvm.engines.gpu.strips import in_order, in_strips, padded_columns
@@ -42,8 +40,7 @@ class AsynchronousState:
     most_at_once: int
     share: float  # of the problems whose gaps are to be within their goals
     norms2: Any  # (n,), float64
-    order: Any  # (n,) of int32: the shuffled rows
-    turns: Any  # (epochs, 2) of uint64: factor and shift
+    key: int  # of the orders of all epochs
     targets: Any
     constants: Any  # (K,)
     problems: Any  # (K,)
@@ -81,13 +78,12 @@ class AsynchronousTrainer(GroupTrainer):
         self.active, self.iterations = np.arange(K), np.zeros(K, np.int64)
         self._refused = np.zeros(K, np.int64)
         self._b, self._visits, self._visits_since_refresh = schedule.batch_size, 0, 0
-        self._ended, self._begins = 0, False  # epochs of the last launch; whether w was set
+        self._begins = False  # whether w was set since the last launch
         self._gap_before = inf
         self._automatic = schedule.precision == "auto"
         real = first_real(data, problem, self.facts, schedule.precision)
         with self.device as device:
-            shuffled = batches_of(data, data.n, schedule.seed, multiple=1)
-            self._order, self._rng = shuffled.cut.reshape(-1), shuffled.rng()
+            self._key = int(np.random.default_rng(schedule.seed).integers(2**64, dtype=np.uint64))
             self._cut = natural_cut(device, data.n)
             alpha = starting_alpha(device, self._cut, K, dual, real)
             alpha = device.xp.ascontiguousarray(alpha.transpose(0, 2, 1)).reshape(-1, K)
@@ -99,9 +95,7 @@ class AsynchronousTrainer(GroupTrainer):
             self.state = self._make_state(real, W, alpha)
             if dual is not None:
                 self._set_w(self._combination())
-            self._turns = self._drawn(EPOCHS_PER_LAUNCH)
-            self.state.turns = device.upload(self._turns)
-            device.kernels.train_rows(self.state, 0)
+            device.kernels.train_rows(self.state, 0, 0)
 
     def _make_state(self, real: str, W: Any, alpha: Any) -> AsynchronousState:
         """Constants and work space of the active problems; the epoch begins here."""
@@ -116,7 +110,7 @@ class AsynchronousTrainer(GroupTrainer):
         numbers = device.upload(np.stack([problem.offset[active], self._units, bias]), real)
         return AsynchronousState(
             problem.loss, real, data.rows, K, self._b, SHARE_FOR_A_PASS, data.norms2,
-            self._order, None, targets.columns(real),  # type: ignore[attr-defined]
+            self._key, targets.columns(real),  # type: ignore[attr-defined]
             numbers[0],
             self._problem.targets.problems(K),  # type: ignore[attr-defined]
             numbers[1], None if problem.bias is None else numbers[2], xp.zeros(K), W, alpha,
@@ -124,46 +118,34 @@ class AsynchronousTrainer(GroupTrainer):
             xp.zeros((COPIES, EPOCH_SUMS, K)), xp.zeros(1, np.uint32),
         )  # fmt: skip
 
-    def _drawn(self, count: int) -> np.ndarray:
-        """The orders of so many epochs."""
-        n, found = self.data.n, []
-        for _ in range(count):
-            factor = n
-            while gcd(factor, n) > 1:
-                factor = int(self._rng.integers(1, n + 1))
-            found.append((factor, int(self._rng.integers(n))))
-        return np.array(found, np.uint64).reshape(-1, 2)
-
-    def _get_ready(self) -> None:
-        """What the next launch reads: orders of epochs to come in the place of those that have
-        ended, and where D must not fall below, if w has been computed anew."""
-        if self._ended:
-            self._turns = np.concatenate([self._turns[self._ended :], self._drawn(self._ended)])
-            self.state.turns, self._ended = self.device.upload(self._turns), 0
-        if self._begins:
-            state, self._begins = self.state, False
-            state.W_before[:], state.alpha_before[:] = state.W, state.alpha
-            squares = (state.W.astype(np.float64) ** 2).sum(axis=0)
-            state.lines[Line.SQUARE] = squares / (2 * state.units.astype(np.float64))
-            state.sums[:] = 0.0
+    def _begin_epoch(self) -> None:
+        """Where the epoch goes back to if D falls, and what D must not fall below, after w has been
+        computed anew."""
+        state, self._begins = self.state, False
+        state.W_before[:], state.alpha_before[:] = state.W, state.alpha
+        squares = (state.W.astype(np.float64) ** 2).sum(axis=0)
+        state.lines[Line.SQUARE] = squares / (2 * state.units.astype(np.float64))
+        state.sums[:] = 0.0
 
     # Epochs.
 
     def run(self, until: int, targets: np.ndarray, stop: StopFlag) -> Progress:
         estimates = np.full(self.problem.k, inf)
         with self.device as device:
+            self._take_recomputed()
             self._leave(~np.isnan(targets))
             weight = self.facts.total_weight[self.active]
             self.state.goals = device.upload(targets[self.active] * weight)
             while self._iteration < until and not (np.isnan(targets).all() or stop.is_set):
-                self._get_ready()
-                device.kernels.train_rows(self.state, self._visits_of(until))
+                if self._begins:
+                    self._begin_epoch()
+                epoch, visits = self._visits // self.data.n, self._visits_of(until)
+                device.kernels.train_rows(self.state, epoch, visits)
                 # This waits, so that the stop flag is seen in time.
                 self._numbers = control = device.to_host(self.state.numbers)
                 self._visits += int(control[EpochControl.VISITS])
-                epochs = self._ended = int(control[EpochControl.EPOCHS])
                 self._visits_since_refresh += int(control[EpochControl.VISITS])
-                if epochs and control[EpochControl.ENOUGH]:
+                if control[EpochControl.EPOCHS] and control[EpochControl.ENOUGH]:
                     estimates[self.active] = self._line(Line.SHOWN) / weight
                     break
                 if self._visits_since_refresh >= REFRESH_VISITS and self.state.real == "float32":
@@ -183,11 +165,10 @@ class AsynchronousTrainer(GroupTrainer):
 
     def _visits_of(self, until: int) -> int:
         """As many as the next launch makes."""
-        n, position = self.data.n, self._visits % self.data.n
+        n = self.data.n
         epochs, iterations = divmod(until, self._per_epoch)
         wanted = epochs * n + min(iterations * self._b, n) - self._visits
         some = int(ENTRIES_PER_LAUNCH / (len(self.active) * (1 + self.data.nonzeros / n)))
-        some = min(some, EPOCHS_PER_LAUNCH * n - position)
         if self.state.real == "float32":
             some = min(some, REFRESH_VISITS - self._visits_since_refresh)
         return max(1, min(wanted, some))
@@ -205,9 +186,8 @@ class AsynchronousTrainer(GroupTrainer):
         self._begin_anew(state.real, W, alpha)
 
     def _begin_anew(self, real: str, W: Any, alpha: Any) -> None:
-        turns = self.state.turns
         self.state = self._make_state(real, W, alpha)
-        self.state.turns, self._begins = turns, True
+        self._begins = True
 
     # Points and passes.
 
@@ -256,7 +236,7 @@ class AsynchronousTrainer(GroupTrainer):
     def best(self) -> tuple[np.ndarray, DeviceDual]:
         with self.device:
             alpha = self._by_batch(self._best_alpha)
-        return self._best_W, DeviceDual(self.data, self.problem, self._cut, alpha)
+        return self._own_best_W(), DeviceDual(self.data, self.problem, self._cut, alpha)
 
     @property
     def beta(self) -> np.ndarray:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from functools import lru_cache
 from threading import RLock
 from typing import Any, NamedTuple
@@ -22,8 +21,9 @@ from batchsvm.engines.gpu.cublas import Cublas
 from batchsvm.engines.gpu.sparse_kernels import DeviceKernels
 
 INSTALL = "pip install 'batchsvm[gpu-cuda12]' or 'batchsvm[gpu-cuda13]'"
-LARGE_BYTES, BLOCK_BYTES = 2**25, 2**24  # of uploads in blocks
-COPYING_THREADS = 8
+LARGE_BYTES = 2**24  # from here on, arrays are uploaded in blocks
+PINNED_BYTES = 2**16  # from here on, arrays are fetched by way of memory that the device writes to
+BLOCK_BYTES, BLOCKS_UNDER_WAY, COPYING_THREADS = 2**22, 16, 8
 ROUNDS_PER_GRAPH = 8  # launched at once: a launch from Python takes longer than a small kernel
 
 
@@ -78,6 +78,12 @@ def _device(number: int) -> CudaDevice:
     return CudaDevice(number)
 
 
+@lru_cache
+def _copying_threads() -> ThreadPoolExecutor:
+    """They stay until the process ends: to start them takes longer than to copy a small array."""
+    return ThreadPoolExecutor(min(COPYING_THREADS, os.cpu_count() or 1), "batchsvm-upload")
+
+
 class CudaDevice:
     """A device and the stream on which all of this engine's work runs, one after another.
 
@@ -97,17 +103,22 @@ class CudaDevice:
         self.multiprocessors = int(properties["multiProcessorCount"])
         self.kernels = DeviceKernels(cupy)
         self._lock = RLock()
-        self._contexts: list[ExitStack] = []
+        self._depth = 0  # how often the thread that is here has entered
 
     def __enter__(self) -> CudaDevice:
-        stack = ExitStack()
-        for context in (self._lock, self._device, self._stream):
-            stack.enter_context(context)
-        self._contexts.append(stack)
+        self._lock.acquire()
+        if self._depth == 0:
+            self._device.__enter__()
+            self._stream.__enter__()
+        self._depth += 1
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._contexts.pop().__exit__(*error)
+        self._depth -= 1
+        if self._depth == 0:
+            self._stream.__exit__(*error)
+            self._device.__exit__(*error)
+        self._lock.release()
 
     @property
     def memory(self) -> DeviceMemory:
@@ -121,31 +132,51 @@ class CudaDevice:
         return self.xp.asarray(array, dtype)
 
     def upload_large(self, array: np.ndarray) -> Any:
-        """The same in blocks: several threads copy one to memory that the device reads by itself,
-        while it reads the last one.  A device reads faster than one thread copies."""
+        """The same in blocks: threads copy them to memory that the device reads by itself, each
+        thread one block, while it reads those that are there.  A device reads faster than one
+        thread copies."""
         array = np.ascontiguousarray(array)
         if array.nbytes < LARGE_BYTES:
             return self.upload(array)
         import cupyx
 
         out, flat = self.xp.empty(array.shape, array.dtype), array.reshape(-1)
-        step, count = BLOCK_BYTES // array.itemsize, min(COPYING_THREADS, os.cpu_count() or 1)
-        blocks = [cupyx.empty_pinned(step, array.dtype) for _ in range(2)]
+        threads = _copying_threads()
+        step = BLOCK_BYTES // array.itemsize
+        starts = range(0, flat.size, step)
+        blocks = [cupyx.empty_pinned(step, array.dtype) for _ in starts[:BLOCKS_UNDER_WAY]]
         read = [self.xp.cuda.Event(disable_timing=True) for _ in blocks]
-        with ThreadPoolExecutor(count) as threads:
-            for number, start in enumerate(range(0, flat.size, step)):
-                part, which = flat[start : start + step], number % 2
-                read[which].synchronize()  # which waits for nothing the first time
-                pinned = blocks[which][: part.size]
-                slices = (np.array_split(whole, count) for whole in (pinned, part))
-                list(threads.map(np.copyto, *slices))
-                out.reshape(-1)[start : start + step].set(pinned, self._stream)
-                read[which].record(self._stream)
+        there = out.reshape(-1)
+
+        def copied(number: int) -> np.ndarray:
+            """A block in memory of the host that the device reads."""
+            part, which = flat[starts[number] :][:step], number % len(blocks)
+            read[which].synchronize()  # which waits for nothing the first time
+            np.copyto(blocks[which][: part.size], part)
+            return blocks[which][: part.size]
+
+        ahead = [threads.submit(copied, number) for number in range(len(blocks))]
+        for number, start in enumerate(starts):
+            block = ahead[number % len(blocks)].result()
+            there[start : start + step].set(block, self._stream)
+            read[number % len(blocks)].record(self._stream)
+            if number + len(blocks) < len(starts):
+                ahead[number % len(blocks)] = threads.submit(copied, number + len(blocks))
         self.synchronize()  # before the blocks are given back
         return out
 
     def to_host(self, array: Any) -> np.ndarray:
-        return self.xp.asnumpy(array)
+        if array.nbytes < PINNED_BYTES:
+            return self.xp.asnumpy(array)
+        return self.to_host_for_a_moment(array).copy()
+
+    def to_host_for_a_moment(self, array: Any) -> np.ndarray:
+        """The same in memory that the device writes to by itself, several times as fast; there is
+        little of it, so that nobody keeps it."""
+        import cupyx
+
+        out = cupyx.empty_pinned(array.shape, array.dtype)
+        return self.xp.asnumpy(array, out=out)
 
     def synchronize(self) -> None:
         self._stream.synchronize()

@@ -115,16 +115,17 @@ class GramTrainer(GroupTrainer):
     def _end_epoch(self) -> np.ndarray:
         """Begin the next epoch; N times the gap that the last one has shown, per problem."""
         state, count = self.state, len(self.batches.cut)
-        shown = self.device.to_host(state.estimate).sum(axis=0)
+        shown = state.estimate.sum(axis=0)
         if self._cuts_anew and self._iteration:
             self._cut_anew()
+        # The rounds of the last epoch are still under way while the next order is drawn.
         order = np.full(self.rounds * self.S, -1, np.int32)
         order[:count] = self._rng.permutation(count)
         state.order[:] = self.device.upload(order)
         state.round[:] = 0
         state.estimate[:] = 0.0
         self._left = self.rounds
-        return shown
+        return self.device.to_host(shown)
 
     def _cut_anew(self) -> None:
         """Other batches for the next epoch, where there are few (`engines/batch_order.py`)."""
@@ -138,6 +139,7 @@ class GramTrainer(GroupTrainer):
     def run(self, until: int, targets: np.ndarray, stop: StopFlag) -> Progress:
         estimates = np.full(self.problem.k, inf)
         with self.device as device:
+            self._take_recomputed()
             self._leave(~np.isnan(targets))
             goal, weight = targets[self.active], self.facts.total_weight[self.active]
             while self._iteration < until and not (np.isnan(goal).all() or stop.is_set):
@@ -227,7 +229,9 @@ class GramTrainer(GroupTrainer):
                 self._best_alpha[part, to] = alpha[part][:, places]
 
     def best(self) -> tuple[np.ndarray, DeviceDual]:
-        return self._best_W, DeviceDual(self.data, self.problem, self.batches.cut, self._best_alpha)
+        return self._own_best_W(), DeviceDual(
+            self.data, self.problem, self.batches.cut, self._best_alpha
+        )
 
     @property
     def beta(self) -> np.ndarray:

@@ -38,6 +38,7 @@ class GroupTrainer:
         self.data, self.problem, self.facts = data, problem, facts
         self.device: CudaDevice = data.device
         self._fetched: tuple[Any, Any] = (None, None)  # a point on this host, and on the device
+        self._recomputed: Any = None  # sum_i alpha_i s_i x_i of the last certificate
 
     @property
     def _dual(self) -> DeviceDual:
@@ -84,7 +85,9 @@ class GroupTrainer:
 
     def sums(self, W: np.ndarray, screen: bool = False) -> Sums:
         with self.device:
-            own = np.ascontiguousarray(W[:, self.active])
+            own = W
+            if self.active.size < self.problem.k:
+                own = np.ascontiguousarray(W[:, self.active])
             there = self._fetched[1] if self._fetched[0] is W else None
             found = passes.sums(self.data, self._problem, own, self._dual, self.facts, there)
         if screen:
@@ -100,16 +103,28 @@ class GroupTrainer:
         return passes.combination(self.data, self._problem, self._dual, self.facts)
 
     def _set_w(self, combination: Any) -> None:
+        """w computed anew from alpha."""
         raise NotImplementedError
 
     def combination(self) -> np.ndarray:
         with self.device as device:
-            found = self._combination()
-            self._set_w(found)
-            return self._scattered(device.to_host(found).T)
+            self._recomputed = found = self._combination()
+            return self._scattered(device.to_host_for_a_moment(found).T)
+
+    def _take_recomputed(self) -> None:
+        """Go on from the w that the last certificate has computed."""
+        if self._recomputed is not None:
+            self._set_w(self._recomputed)
+            self._recomputed = None
 
     def keep_primal(self, W: np.ndarray, which: np.ndarray) -> None:
-        self._best_W[:, which] = W[:, which]
+        # Nobody changes a point that was fetched, so that all of it is kept without a copy.
+        self._best_W = W if which.all() else np.where(which, W, self._best_W)
+
+    def _own_best_W(self) -> np.ndarray:
+        """The best W, which from now on belongs to the caller."""
+        self._best_W.flags.writeable = True
+        return self._best_W
 
     def restart_average(self) -> None:
         """There is none."""

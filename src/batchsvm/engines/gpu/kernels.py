@@ -35,7 +35,9 @@ COOPERATIVE = ("sparse.cu", "asynchronous.cu")  # blocks wait for each other in 
 CHUNK_ROWS = 2048  # summed by one block of threads
 THREADS = 256
 FEW_PROBLEMS = 4  # up to so many, a block of threads is as large as it can be
-SOLVE_WARPS = 8  # problems per block of threads
+SOLVE_WARPS = 8  # problems per block of threads, each with a warp
+SOLVE_THREADS = 64  # problems per block of threads, each with a thread
+MANY_PROBLEMS = 256  # from here on, a thread for each makes up for the warps that are missing
 MAX_SHARED_BYTES = 200 * 2**10  # of a Gram matrix that a block of threads shares
 
 
@@ -95,6 +97,7 @@ class CudaKernels:
             parts += [_file("strips.cuh")] if "STRIPS" in defines else []
             if loss is not None:
                 parts += [loss_source(loss), _file("examples.cuh")]
+                parts += [_file("permutation.cuh")] if file == "asynchronous.cu" else []
                 if file in COOPERATIVE:
                     parts += [_file("grid.cuh"), in_double(loss) if real == "float32" else ""]
             options = ("-std=c++17", *(("--use_fast_math",) if real == "float32" else ()))
@@ -106,7 +109,7 @@ class CudaKernels:
     def _shared_bytes(self) -> int:
         """What a block of threads may share on this device, if it asks for it."""
         attributes = self._cupy.cuda.Device().attributes
-        return int(attributes["MaxSharedMemoryPerBlockOptin"])
+        return min(MAX_SHARED_BYTES, int(attributes["MaxSharedMemoryPerBlockOptin"]))
 
     # Rows (rows.cu).
 
@@ -148,28 +151,43 @@ class CudaKernels:
 
     def solve(self, state: GramState) -> None:
         """The steps of the batches of a round."""
-        s = state
-        needed = s.B * s.B * np.dtype(s.real).itemsize
-        is_shared = needed <= min(MAX_SHARED_BYTES, self._shared_bytes)
-        kernel = self.function("gram.cu", "solve", s.real, s.loss, B=s.B, SHARED=int(is_shared))
-        if is_shared and kernel.max_dynamic_shared_size_bytes < needed:
-            kernel.max_dynamic_shared_size_bytes = needed
-        # Warps without a problem help to copy the Gram matrix.
-        warps = SOLVE_WARPS if is_shared else min(SOLVE_WARPS, s.K)
-        real = np.dtype(s.real).type
-        kernel(
-            (-(-s.K // warps), s.S),
-            (32 * warps,),
-            shared_mem=needed if is_shared else 0,
-            args=_typed(
-                (
-                    s.products, s.gram, int(s.gram_is_kept), s.alpha, s.fresh, s.changes, s.W,
-                    s.W.shape[1], s.d, s.cut, s.order, s.round, *_targets(s.targets), s.constants,
-                    s.problems, s.unit, s.bias, s.beta, s.estimate, s.partial, s.K, s.sweeps,
-                    real(parameter_of(s.loss)),
-                )
-            ),
+        s, real = state, np.dtype(state.real)
+        arguments = (
+            s.products, s.gram, int(s.gram_is_kept), s.alpha, s.fresh, s.changes, s.W,
+            s.W.shape[1], s.d, s.cut, s.order, s.round, *_targets(s.targets), s.constants,
+            s.problems, s.unit, s.bias, s.beta, s.estimate, s.partial, s.K,
         )  # fmt: skip
+        parameter = real.type(parameter_of(s.loss))
+        if self._has_thread_per_problem(s):
+            kernel = self.function(
+                "gram_many.cu", "solve_many", s.real, s.loss, B=s.B, THREADS=SOLVE_THREADS
+            )
+            grid, threads = (-(-s.K // SOLVE_THREADS), s.S), SOLVE_THREADS
+            shared = s.B * (s.B + SOLVE_THREADS) * real.itemsize
+            self._launch(kernel, grid, threads, (*arguments, parameter), shared)
+            return
+        shared = s.B * s.B * real.itemsize
+        shared = shared if shared <= self._shared_bytes else 0
+        kernel = self.function("gram.cu", "solve", s.real, s.loss, B=s.B, SHARED=int(shared > 0))
+        # Warps without a problem help to copy the Gram matrix.
+        warps = SOLVE_WARPS if shared else min(SOLVE_WARPS, s.K)
+        grid, threads = (-(-s.K // warps), s.S), 32 * warps
+        self._launch(kernel, grid, threads, (*arguments, s.sweeps, parameter), shared)
+
+    def _has_thread_per_problem(self, s: GramState) -> bool:
+        """Or else a warp, which passes over rows at rest."""
+        has_rest = getattr(s.loss, "corners", True)
+        if has_rest or s.K < MANY_PROBLEMS or s.sweeps > 1:
+            return False
+        return s.B * (s.B + SOLVE_THREADS) * np.dtype(s.real).itemsize <= self._shared_bytes
+
+    def _launch(
+        self, kernel: Any, grid: tuple[int, int], threads: int, arguments: Any, shared: int
+    ) -> None:
+        """Launch a kernel whose blocks of threads share so many bytes."""
+        if kernel.max_dynamic_shared_size_bytes < shared:
+            kernel.max_dynamic_shared_size_bytes = shared
+        kernel(grid, (threads,), _typed(arguments), shared_mem=shared)
 
     def finish(self, state: GramState, gamma: float) -> None:
         """beta and theta of the batches of a round, w and alpha moved by theta; the next round."""
@@ -230,7 +248,7 @@ class CudaKernels:
         )  # fmt: skip
 
     def _sums_kernel(self, name: str, at: PointPass) -> Any:
-        alpha = CTYPES[str(at.dual.alpha.dtype)]
+        alpha = CTYPES[at.dual.alpha.dtype.name]
         return self.function(
             "sums.cu",
             name,

@@ -41,13 +41,12 @@ class PointPass:
 
 
 def _block_places(data: GpuDataset, dual: DeviceDual) -> int:
-    width = max(data.d if data.rows.is_dense else 1, dual.k, 1)
-    return max(1, SPACE_BYTES // (8 * width))
+    return max(1, SPACE_BYTES // (8 * data.rows.work_columns(dual.k)))
 
 
 def blocks_of(data: GpuDataset, dual: DeviceDual) -> Iterator[tuple[int, Any]]:
-    """The positions of a dual point in blocks of bounded size: where each begins, and its cut.
-    Sparse rows need no work space, and a block may begin within a batch."""
+    """The positions of a dual point in blocks of bounded size: where each begins, and its cut.  A
+    block may begin within a batch."""
     count, places = _block_places(data, dual), dual.cut.reshape(-1)
     for begin in range(0, places.size, count):
         yield begin, places[begin : begin + count]

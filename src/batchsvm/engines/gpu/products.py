@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from batchsvm.engines.base_dataset import BaseDataset
 from batchsvm.engines.gpu import passes
@@ -28,8 +27,7 @@ class DeviceProducts(BaseDataset):
 
     def row_blocks(self, columns: int = 1) -> Iterator[tuple[int, Any]]:
         """The rows in their own order, in blocks: where each begins, and its cut."""
-        wide = max(self.d if self.rows.is_dense else 1, columns, 1)
-        size = max(1, passes.SPACE_BYTES // (8 * wide))
+        size = max(1, passes.SPACE_BYTES // (8 * self.rows.work_columns(columns)))
         for start in range(0, self.n, size):
             stop = min(start + size, self.n)
             yield start, self.device.xp.arange(start, stop, dtype=np.int32)
@@ -74,25 +72,27 @@ class DeviceProducts(BaseDataset):
     def row_gram_times(
         self, rows: np.ndarray, v: np.ndarray, normalize: bool = True, bias: float | None = None
     ) -> np.ndarray:
-        X, transposed, scale = self._few_rows(rows, bias)
-        u = scale * v if normalize else v
-        found = X @ (transposed @ u) + (0.0 if bias is None else bias**2 * u.sum())
-        return scale * found if normalize else found
+        # Kept until others are asked for: an estimate of sigma^2 asks for the same several times.
+        asked, held = (normalize, bias), self.memo.get("gram of few rows")
+        if held is None or held[0] is not rows or held[1] != asked:
+            gram = self._gram_of(rows) + (0.0 if bias is None else bias**2)
+            if normalize:
+                norms2 = gram.diagonal()
+                scale = np.divide(1.0, np.sqrt(norms2), out=np.zeros(len(rows)), where=norms2 > 0)
+                gram *= np.outer(scale, scale)
+            held = self.memo["gram of few rows"] = rows, asked, gram
+        return held[2] @ v
 
-    def _few_rows(self, rows: np.ndarray, bias: float | None) -> tuple[Any, Any, np.ndarray]:
-        """Rows on this host, transposed too, and 1 over their norms; kept until others are asked
-        for, since an estimate of sigma^2 asks for the same ones several times."""
-        held = self.memo.get("few rows")
-        if held is None or held[0] is not rows or held[1] != bias:
-            X = self.sample(rows)
-            if not isinstance(X, np.ndarray):  # without the columns that none of them has
-                columns, indices = np.unique(X.indices, return_inverse=True)
-                X = scipy.sparse.csr_array((X.data, indices, X.indptr), (len(rows), columns.size))
-            norms2 = np.asarray((X * X if isinstance(X, np.ndarray) else X.multiply(X)).sum(axis=1))
-            norms2 = norms2.ravel() + (0.0 if bias is None else bias**2)
-            scale = np.divide(1.0, np.sqrt(norms2), out=np.zeros(len(rows)), where=norms2 > 0)
-            held = self.memo["few rows"] = rows, bias, X, X.T, scale
-        return held[2:]
+    def _gram_of(self, rows: np.ndarray) -> np.ndarray:
+        """The Gram matrix of a few rows, on this host."""
+        with self._at_work() as device:
+            cut = device.upload(rows.astype(np.int32))
+            gram = device.xp.empty((len(rows), len(rows)))
+            step = max(1, passes.SPACE_BYTES // (8 * self.d))
+            for start in range(0, len(rows), step):
+                part = slice(start, start + step)
+                self.rows.products(cut, self.rows.dense(cut[part]), gram[part])
+            return device.to_host(gram)
 
     def absolute_sums(
         self, normalize: bool = True, bias: float | None = None

@@ -31,12 +31,20 @@ class DeviceRows(Protocol):
         """||x_i||^2 of every row, (n,), float64."""
         ...
 
+    def work_columns(self, K: int) -> int:
+        """The numbers per row that `products` and `combine` need as work space for K problems."""
+        ...
+
     def products(self, cut: Any, W: Any, out: Any) -> None:
         """out (K, rows of the cut) = <w_k, x_i>, for W (K, d), in float64."""
         ...
 
     def combine(self, cut: Any, coefficients: Any, out: Any) -> None:
         """out (K, d) += sum_i c_ki x_i, in float64."""
+        ...
+
+    def dense(self, cut: Any) -> Any:
+        """The rows of the cut, (rows, d), in float64."""
         ...
 
     def take(self, rows: Any) -> DeviceRows:
@@ -66,18 +74,21 @@ class DenseRows:
         self.device.kernels.norms2(self, out)
         return out
 
-    def gather(self, cut: Any) -> Any:
-        """The rows of the cut in float64.  They are not kept for the next block: the device's pool
-        of memory gives it the same again, and between passes a fit has a use for it."""
+    def dense(self, cut: Any) -> Any:
+        """They are not kept for the next block: the device's pool of memory gives it the same
+        again, and between passes a fit has a use for it."""
         found = self.device.xp.empty((cut.size, self.d))
         self.device.kernels.gather(self, cut, found)
         return found
+
+    def work_columns(self, K: int) -> int:
+        return K if K <= FEW_PROBLEMS else max(K, self.d)
 
     def products(self, cut: Any, W: Any, out: Any) -> None:
         if len(W) <= FEW_PROBLEMS:
             self.device.kernels.row_products(self, cut, W, out)
         else:
-            self.device.matmul(W, self.gather(cut), out, transpose_b=True)
+            self.device.matmul(W, self.dense(cut), out, transpose_b=True)
 
     def combine(self, cut: Any, coefficients: Any, out: Any) -> None:
         if len(out) <= FEW_PROBLEMS:
@@ -85,7 +96,7 @@ class DenseRows:
             self.device.kernels.add_rows(self, cut, coefficients, parts)
             out += parts.sum(axis=0)
         else:
-            self.device.matmul(coefficients, self.gather(cut), out, accumulate=True)
+            self.device.matmul(coefficients, self.dense(cut), out, accumulate=True)
 
     def take(self, rows: Any) -> DenseRows:
         return DenseRows(
@@ -93,7 +104,4 @@ class DenseRows:
         )
 
     def to_host(self, rows: np.ndarray) -> np.ndarray:
-        cut = self.device.upload(rows, np.int32)
-        out = self.device.xp.empty((len(rows), self.d))
-        self.device.kernels.gather(self, cut, out)
-        return self.device.to_host(out)
+        return self.device.to_host(self.dense(self.device.upload(rows, np.int32)))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from batchsvm.engines.gpu.sparse import BatchState
     from batchsvm.engines.gpu.sparse_rows import CsrRows
 
-INDEX_TYPES = {"int32": "int", "int64": "long long"}
+INDEX_TYPES = {np.dtype(np.int32): "int", np.dtype(np.int64): "long long"}
 BLOCKS_PER_MULTIPROCESSOR = 2  # more make waiting longer, fewer leave memory idle
 BLOCKS_OF_ROWS = 2  # for asynchronous steps
 COLUMNS_PER_THREAD = 4  # of the pass over w, before more threads are worth the waiting
@@ -104,8 +104,8 @@ class DeviceKernels(CudaKernels):
     def csr_check(self, indices: Any, starts: Any, facts: Any) -> None:
         """What `sparse_read.CsrFact` names; the facts are those of no row before."""
         types: dict[str, Any] = {
-            "INDEX": INDEX_TYPES[str(indices.dtype)],
-            "START": INDEX_TYPES[str(starts.dtype)],
+            "INDEX": INDEX_TYPES[indices.dtype],
+            "START": INDEX_TYPES[starts.dtype],
         }
         kernel = self.function(
             "csr.cu", "csr_check", "float64", SOURCE="float", **types, STRIPS=STRIPS
@@ -116,6 +116,10 @@ class DeviceKernels(CudaKernels):
 
     def csr_norms2(self, rows: CsrRows, out: Any) -> None:
         self._csr(rows, "csr_norms2", rows.n, (out, np.int64(rows.n)))
+
+    def csr_dense(self, rows: CsrRows, cut: Any, out: Any) -> None:
+        """out (rows of the cut, d) = the rows, where out has been 0."""
+        self._csr(rows, "csr_dense", cut.size, (cut, cut.size, out, rows.d))
 
     def csr_products(self, rows: CsrRows, cut: Any, W: Any, out: Any) -> None:
         """out (K, rows of the cut) = <w_k, x_i>."""
@@ -178,9 +182,9 @@ class DeviceKernels(CudaKernels):
 
     # Asynchronous steps (asynchronous.cu).
 
-    def train_rows(self, state: AsynchronousState, visits: int) -> None:
-        """So many visits at the most, over the turns of the state; they end with an epoch that has
-        shown gaps within the goals.  None compile what the next call needs."""
+    def train_rows(self, state: AsynchronousState, epoch: int, visits: int) -> None:
+        """So many visits at the most, from the epoch of this number on; they end with an epoch that
+        has shown gaps within the goals.  None compile what the next call needs."""
         s, rows = state, state.rows
         raw = self.function(
             "asynchronous.cu", "train", s.real, s.loss, **_source_of(rows), **_index_of(rows),
@@ -192,7 +196,8 @@ class DeviceKernels(CudaKernels):
             return
         real = np.dtype(s.real).type
         arguments = (
-            *_arrays_of(rows), s.norms2, s.order, s.turns, np.int64(rows.n), np.int64(visits),
+            *_arrays_of(rows), s.norms2, np.uint64(s.key), np.uint64(epoch), np.int64(rows.n),
+            np.int64(visits),
             *_targets(s.targets), s.constants, s.problems, s.units, s.biases, s.goals,
             np.float64(s.share), real(parameter_of(s.loss)), s.K, rows.d, len(s.W) // STRIPS,
             np.int64(len(s.alpha)), s.W, s.alpha, s.W_before, s.alpha_before, s.control, s.lines,
@@ -218,7 +223,7 @@ class DeviceKernels(CudaKernels):
 def _index_of(rows: Any) -> dict[str, Any]:
     if rows.is_dense:
         return {"INDEX": "int", "START": "int"}  # which nobody reads
-    indices, starts = (INDEX_TYPES[str(part.dtype)] for part in (rows.indices, rows.starts))
+    indices, starts = (INDEX_TYPES[part.dtype] for part in (rows.indices, rows.starts))
     return {"INDEX": indices, "START": starts}
 
 

@@ -51,6 +51,14 @@ class CsrRows:
         self.device.kernels.csr_norms2(self, out)
         return out
 
+    def dense(self, cut: Any) -> Any:
+        out = self.device.xp.zeros((cut.size, self.d))
+        self.device.kernels.csr_dense(self, cut, out)
+        return out
+
+    def work_columns(self, K: int) -> int:
+        return K
+
     def products(self, cut: Any, W: Any, out: Any) -> None:
         self.device.kernels.csr_products(self, cut, self.device.xp.ascontiguousarray(W), out)
 

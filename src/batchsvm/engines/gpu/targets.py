@@ -23,9 +23,11 @@ class DeviceColumns:
 
 @dataclass(frozen=True, eq=False)
 class GpuTargets(HostTargets):
-    """`HostTargets` that are uploaded once, for each type of numbers that a kernel asks for."""
+    """`HostTargets` that are uploaded once, and converted to each type of numbers that kernels ask
+    for."""
 
     device: CudaDevice = field(kw_only=True)
+    as_given: dict[str, Any] = field(kw_only=True, default_factory=dict)
     uploaded: dict[str, DeviceColumns] = field(kw_only=True, default_factory=dict)
     chosen_columns: dict[bytes, Any] = field(kw_only=True, default_factory=dict)
 
@@ -34,10 +36,10 @@ class GpuTargets(HostTargets):
         if real not in self.uploaded:
             coded = self.classes > 0
             self.uploaded[real] = DeviceColumns(
-                self.device.upload(self.y, np.int32) if coded else None,
-                None if coded else self._upload(self.y, real),
-                self._upload(self.sample_weight, real),
-                self._upload(self.offset, real),
+                self._placed("y", "int32")[0] if coded else None,
+                None if coded else self._placed("y", real),
+                self._placed("sample_weight", real),
+                self._placed("offset", real),
             )
         return self.uploaded[real]
 
@@ -49,8 +51,12 @@ class GpuTargets(HostTargets):
             self.chosen_columns[key] = self.device.upload(columns)
         return self.chosen_columns[key]
 
-    def _upload(self, array: np.ndarray | None, real: str) -> Any:
+    def _placed(self, name: str, kind: str) -> Any:
+        """The attribute of this name, (K, n) or (1, n), as numbers of this kind."""
+        array = getattr(self, name)
         if array is None:
             return None
-        rows = array[np.newaxis] if array.ndim == 1 else array.T
-        return self.device.upload(np.ascontiguousarray(rows)).astype(real)
+        if name not in self.as_given:
+            rows = array[np.newaxis] if array.ndim == 1 else array.T
+            self.as_given[name] = self.device.upload_large(np.ascontiguousarray(rows))
+        return self.as_given[name].astype(kind, copy=False)

@@ -36,15 +36,11 @@ struct Rows {
     const SOURCE *values;
     const INDEX *indices;
     const START *starts;
-    const int *order;
-    long long n;
 
-    // The row that is visited at this place of an epoch; all of them once, in an order that
-    // `factor`, which has no divisor in common with n, and `shift` decide.
-    __device__ Row at(long long place, unsigned long long factor, unsigned long long shift,
-                      int slot) const {
+    // The row of this number; of its entries, those that a thread holds.
+    __device__ Row at(unsigned number, int slot) const {
         Row x;
-        x.number = order[(factor * place + shift) % n];
+        x.number = int(number);
         const long long begin = starts[x.number];
         x.length = int((long long)starts[x.number + 1] - begin);
         x.values = values + begin, x.indices = indices + begin;
@@ -74,8 +70,8 @@ __device__ inline void add_up(double &gaps, double &gain, double *own, int K) {
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) train(
     const SOURCE *__restrict__ values, const INDEX *__restrict__ indices,
     const START *__restrict__ starts, const double *__restrict__ norms2,
-    const int *__restrict__ order, const unsigned long long *__restrict__ turns, long long n,
-    long long visits, TARGETS, const T *__restrict__ units, const T *__restrict__ biases,
+    unsigned long long key, unsigned long long first_epoch, long long n, long long visits, TARGETS,
+    const T *__restrict__ units, const T *__restrict__ biases,
     const double *__restrict__ goals, double share, T parameter, int K, int columns,
     int strip, long long padded, T *W, T *alpha, T *W_before, T *alpha_before,
     double *control, double *lines, double *sums, unsigned *arrived) {
@@ -83,9 +79,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) train(
     const long long thread = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     const long long threads = (long long)gridDim.x * blockDim.x;
     // The first warps of all blocks come before the second ones.
-    const long long warp = (long long)(threadIdx.x >> 5) * gridDim.x + blockIdx.x;
+    const unsigned warp = (threadIdx.x >> 5) * gridDim.x + blockIdx.x;
     const long long places = (long long)STRIPS * strip;
-    const Rows rows = {values, indices, starts, order, n};
+    const Rows rows = {values, indices, starts};
     const long long bias_place = place_of(columns, strip) * K;
     double *own = sums + (warp % COPIES) * SUMS * K;
     long long position = (long long)control[POSITION], left = visits;
@@ -93,13 +89,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) train(
     bool is_enough = false;
 
     while (left > 0 && !is_enough) {
-        const long long at_once = min((long long)__ldcg(control + AT_ONCE), threads >> 5);
-        const long long end = position + min(left, n - position);
-        const unsigned long long factor = turns[2 * epochs], shift = turns[2 * epochs + 1];
+        const unsigned at_once = unsigned(min((long long)__ldcg(control + AT_ONCE), threads >> 5));
+        const unsigned end = unsigned(position + min(left, n - position));
+        const Permutation order(key, first_epoch + epochs, unsigned(n));
         double gaps = 0, gain = 0;  // of one problem: a thread has no other where K <= GROUP
         Row next;
-        long long place = warp < at_once ? position + warp : end;
-        if (place < end) next = rows.at(place, factor, shift, slot);
+        unsigned place = warp < at_once ? unsigned(position) + warp : end;
+        if (place < end) next = rows.at(order[place], slot);
         for (; place < end; place += at_once) {
             const Row x = next;
             const double norm2 = norms2[x.number];
@@ -113,10 +109,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) train(
                     example = example_of(TARGETS_PASSED, x.number, k);
                     old = __ldcg(alpha + (long long)x.number * K + k);
                 }
-                for (int m = 0; m < KEPT; m++)
-                    found[m] = is_in ? __ldcg(W + place_of(x.column[m], strip) * K + k) : T(0);
+                // A place without an entry reads nothing: all of them would read the same column.
+                for (int m = 0; m < KEPT; m++) {
+                    const bool is_there = is_in && m * SLOTS + slot < x.length;
+                    found[m] = is_there ? __ldcg(W + place_of(x.column[m], strip) * K + k) : T(0);
+                }
                 if (base == 0 && place + at_once < end)
-                    next = rows.at(place + at_once, factor, shift, slot);
+                    next = rows.at(order[place + at_once], slot);
                 for (int m = 0; m < KEPT; m++) product += x.value[m] * found[m];
                 if (is_in)
                     for (int e = KEPT * SLOTS + slot; e < x.length; e += SLOTS)

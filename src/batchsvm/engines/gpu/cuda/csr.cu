@@ -61,6 +61,16 @@ extern "C" __global__ void csr_norms2(CSR, double *__restrict__ out, long long r
     if ((threadIdx.x & 31) == 0) out[row] = sum;
 }
 
+// out[p] = the row cut[p], where out has been 0; a row number of -1 leaves it so.
+extern "C" __global__ void csr_dense(
+    CSR, const int *__restrict__ cut, int count, double *__restrict__ out, int columns) {
+    long long p = own_warp();
+    if (p >= count || cut[p] < 0) return;
+    long long end = starts[cut[p] + 1];
+    for (long long e = starts[cut[p]] + (threadIdx.x & 31); e < end; e += 32)
+        out[p * columns + indices[e]] = read(values + e);
+}
+
 // out[k][p] = <w_k, x_i> for the row i = cut[p]; a row number of -1 gives 0.
 extern "C" __global__ void csr_products(
     CSR, const int *__restrict__ cut, int count, const double *__restrict__ W,

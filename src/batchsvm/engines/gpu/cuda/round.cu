@@ -17,20 +17,24 @@ extern "C" __global__ void finish(
     T square = 0;
     for (int j = threadIdx.x; j < columns; j += blockDim.x) {
         T sum = 0;
-#pragma unroll 16
+#pragma unroll 32
         for (int p = 0; p < parts; p++) sum += change[p * next_d + j];
         change[j] = sum;
         square += sum * sum;
     }
     square = block_sum(square);
-    if (threadIdx.x == 0) {
-        T gain = 0, squares = 0, spread = 0, total = 0;
-        const T *part = partial + k;
+    T gain = 0, squares = 0, spread = 0, total = 0;
+    if (threadIdx.x < 32) {  // one warp: a thread alone would wait for one batch after another
         long long next_part = (long long)batches * K;
-        for (int s = 0; s < batches; s++, part += K) {
+        for (int s = threadIdx.x; s < batches; s += 32) {
+            const T *part = partial + (long long)s * K + k;
             gain += part[0], squares += part[next_part];
             spread += part[2 * next_part], total += part[3 * next_part];
         }
+        gain = warp_sum(gain), squares = warp_sum(squares);
+        spread = warp_sum(spread), total = warp_sum(total);
+    }
+    if (threadIdx.x == 0) {
         T bias_change = bias ? bias[k] * total : T(0);
         square += bias_change * bias_change;
         T first_order = gain + curvature * spread / 2;
