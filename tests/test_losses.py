@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
+from scipy.special import expit
 
 import oracle
 from batchsvm import losses
 from batchsvm.compiled import Kernel
+from batchsvm.losses import classification
 
 OBJECTS = [
     losses.Hinge(),
@@ -255,3 +257,33 @@ def test_a_loss_survives_pickling(loss):
 def test_logistic_newton_steps_are_enough(a, q, alpha):
     few, many = losses.Logistic(), losses.Logistic(newton_steps=60)
     assert few.dual_step(alpha, a, q) == pytest.approx(many.dual_step(alpha, a, q), abs=3e-8)
+
+
+@given(
+    a=st.floats(-300, 300),
+    q=st.floats(-12, 0).map(lambda e: 10.0**e),
+    alpha=st.floats(0, 1),
+)
+def test_a_short_logistic_step_is_the_root_of_its_equation(a, q, alpha):
+    new = float(losses.Logistic().dual_step(alpha, a, q))
+    low, high = -a - 1.0, -a + 1.0  # where the root u lies for q up to 1
+    for _ in range(100):
+        u = (low + high) / 2
+        rises = u + a + q * (expit(u) - alpha) < 0.0
+        low, high = (u, high) if rises else (low, u)
+    assert 0.0 <= new <= 1.0
+    assert new == pytest.approx(expit(u), abs=2e-9)
+
+
+def test_short_and_long_logistic_steps_agree_where_they_meet():
+    rng = np.random.default_rng(0)
+    alpha, a = rng.uniform(size=1000), 5.0 * rng.standard_normal(1000)
+    limit = classification.SMALL_CURVATURE
+    short = losses.Logistic().dual_step(alpha, a, limit)
+    long = losses.Logistic().dual_step(alpha, a, np.nextafter(limit, 2.0))
+    np.testing.assert_allclose(short, long, atol=3e-8)
+    assert (short != long).any()
+    np.testing.assert_allclose(
+        short, [losses.Logistic().dual_step(*pair, limit) for pair in zip(alpha, a, strict=True)],
+        atol=2e-9,
+    )  # fmt: skip

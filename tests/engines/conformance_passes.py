@@ -235,6 +235,7 @@ def calls_of(setting):
         "losses_along": lambda: data.losses_along(problem, W, W, np.ones(1)),
         "newton_trainer": lambda: data.newton_trainer(problem, trainer),
         "hessian": lambda: data.hessian(problem, W),
+        "rough_hessian": lambda: data.rough_hessian(problem, W),
         "hessian_times": lambda: data.hessian_times(problem, W, W),
         "trainer": lambda: data.trainer(problem),
     }

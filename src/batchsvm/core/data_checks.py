@@ -142,6 +142,7 @@ def refuse_infinite(found: tuple[int, float] | None) -> None:
         )
 
 
+MANY_LABELS = 2**17  # on a device: fewer are fetched sooner than compared there
 # work(start, stop) over blocks of rows, by the threads of a data set; the results in order.
 NO_LABELS = "y must be given: X holds no labels of its own"
 OverBlocks = Callable[[Callable[[int, int], Any]], list[Any]]
@@ -152,7 +153,8 @@ def read_targets(
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """y as float64, or for classification as -1 and +1 (int8), and the two classes; errors call
     it by this name."""
-    if loss.task == "classification" and is_device_array(y) and tuple(y.shape) == (n,):
+    on_device = n > MANY_LABELS and is_device_array(y) and tuple(y.shape) == (n,)
+    if loss.task == "classification" and on_device:
         found = _two_numbers_on_device(y)
         if found is not None:
             return found
@@ -180,12 +182,14 @@ def _two_numbers_on_device(y: Any) -> tuple[np.ndarray, np.ndarray] | None:
         return None
     low, high = y.min(), y.max()
     upper = y == high
+    are_two = (upper | (y == low)).all()  # all of it is under way before anything is waited for
     ends = np.array([float(low), float(high)])
     if np.abs(ends).max() > 2.0**53:  # labels that float64 does not tell apart
         return None
-    if ends[0] == ends[1] or not np.isfinite(ends).all() or not bool((upper | (y == low)).all()):
+    if ends[0] == ends[1] or not np.isfinite(ends).all() or not bool(are_two):
         return None
-    signs = 2 * to_host(upper).view(np.int8) - 1
+    signs = to_host(upper).view(np.int8) * np.int8(2)
+    signs -= 1
     return signs, ends.astype(to_host(y[:1]).dtype)
 
 
@@ -246,7 +250,8 @@ def _read_labels(
         """Whether all labels of a block are of the two classes."""
         part = y[start:stop]
         high = part == classes[-1]
-        signs[start:stop] = np.where(high, 1, -1)
+        np.multiply(high.view(np.int8), 2, out=signs[start:stop])
+        signs[start:stop] -= 1
         return bool((high | (part == classes[0])).all())
 
     if numeric:  # without sorting, which takes longer than an epoch

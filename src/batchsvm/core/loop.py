@@ -153,7 +153,7 @@ class Loop:
 
     def _begin(self, warm: bool) -> None:
         """Certify the starting point."""
-        if warm or self.problem.has_offset:
+        if warm or not self.problem.has_exact_offsets:
             self._full_pass(self._open(), may_certify=[])
         else:
             zero = np.zeros((self.problem.columns(self.data.d), self.problem.k))

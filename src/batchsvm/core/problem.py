@@ -58,8 +58,14 @@ class Problem:
 
     @property
     def has_offset(self) -> bool:
-        """Whether something was added to predictions, so that o_i was rounded."""
+        """Whether something was added to predictions, so that o_i may be rounded."""
         return self.targets.has_offset or bool(self.offset.any())
+
+    @property
+    def has_exact_offsets(self) -> bool:
+        """Whether no o_i was rounded: a constant alone makes it s_i times that constant."""
+        alone = self.loss.task == "classification" and not self.targets.has_offset
+        return alone or not self.has_offset
 
     @property
     def k(self) -> int:

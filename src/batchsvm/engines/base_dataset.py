@@ -43,6 +43,10 @@ class PlacedData:
         self.require_open()
         return NewtonTrainer(self, problem, trainer)
 
+    def rough_hessian(self, problem: Problem, W: np.ndarray) -> np.ndarray | None:
+        self.require_open()
+        return None
+
     def _view(self) -> Self:
         """Another data set over the same rows, which shares everything with this one."""
         view = object.__new__(type(self))

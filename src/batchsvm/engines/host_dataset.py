@@ -14,13 +14,14 @@ from batchsvm.core.certificate import Sums
 from batchsvm.core.dual import HostDual
 from batchsvm.core.problem import Facts, Problem, join_facts, relative
 from batchsvm.core.proven import settled, uncertainty
-from batchsvm.core.vectors import norm
+from batchsvm.core.vectors import inner, norm
 from batchsvm.engines.base_dataset import BaseDataset, targets_of
 from batchsvm.engines.host_problem import AlphaOf, HostProblem
 from batchsvm.engines.newton import NewtonTrainer
 from batchsvm.engines.protocol import Dual, GradientSums, Trainer
 from batchsvm.engines.proximal_newton import ProximalNewtonTrainer
 from batchsvm.methods import is_smooth
+from batchsvm.methods.newton import is_column_seen, rows_per_sampled_row
 
 
 class HostDataset(BaseDataset, ABC):
@@ -96,12 +97,21 @@ class HostDataset(BaseDataset, ABC):
         return HostDual(self.host_balanced(problem, dual))
 
     def sums(self, problem: Problem, W: np.ndarray, dual: Dual) -> Sums:
-        alpha, found = dual.fetch(), []
+        alpha = dual.fetch()
+        return _joined(
+            [
+                bound.sums(_contiguous(W, k), _blocks_of(alpha[:, k]))
+                for k, bound in self.bound(problem)
+            ]
+        )
+
+    def point_sums(self, problem: Problem, W: np.ndarray, dual: Dual) -> tuple[Sums, np.ndarray]:
+        alpha, sums, combinations = dual.fetch(), [], []
         for k, bound in self.bound(problem):
-            found.append(bound.sums(_contiguous(W, k), _blocks_of(alpha[:, k])))
-        values = np.concatenate([sums.values for sums in found], axis=1)
-        norms = np.concatenate([sums.norms for sums in found])
-        return Sums(values, norms, join_facts([sums.facts for sums in found]))
+            found = bound.point_sums(_contiguous(W, k), _blocks_of(alpha[:, k]))
+            sums.append(found[0])
+            combinations.append(found[1])
+        return _joined(sums), np.column_stack(combinations)
 
     def combination(self, problem: Problem, dual: Dual) -> np.ndarray:
         self.require_open()
@@ -138,7 +148,7 @@ class HostDataset(BaseDataset, ABC):
             along = bound.signs(0, self.n) * bound.products(_contiguous(step, k))
             responses, weight = bound.responses(_contiguous(W, k)), bound.weights(0, self.n)
             for j, t in enumerate(lengths):
-                found[j, k] = weight @ problem.loss.value(responses + t * along)
+                found[j, k] = inner(weight, problem.loss.value(responses + t * along))
         return found
 
     def hessian(self, problem: Problem, W: np.ndarray) -> np.ndarray:
@@ -148,12 +158,33 @@ class HostDataset(BaseDataset, ABC):
         bound = self.bound_alone(problem.only(0))
         return bound.weighted_gram(bound.curvatures(_contiguous(W, 0))) / bound.total_weight
 
+    def rough_hessian(self, problem: Problem, W: np.ndarray) -> np.ndarray | None:
+        self.require_open()
+        bound = self.bound_alone(problem.only(0))
+        curvatures = bound.curvatures(_contiguous(W, 0))
+        every = rows_per_sampled_row(curvatures, bound.d)
+        if every == 1:
+            return None
+        sample = np.zeros_like(curvatures)
+        sample[::every] = curvatures[::every]
+        found = bound.weighted_gram(sample)
+        if not is_column_seen(np.diag(found), bound.absolute_sums(np.sqrt(sample))).all():
+            return None
+        return found * (float(curvatures.sum()) / float(sample.sum()) / bound.total_weight)
+
     def hessian_times(self, problem: Problem, W: np.ndarray, V: np.ndarray) -> np.ndarray:
         found = []
         for k, bound in self.bound(problem):
             c = bound.curvatures(_contiguous(W, k)) * bound.products(_contiguous(V, k))
             found.append(self.combine(_blocks_of(c), bound.bias) / bound.total_weight)
         return np.column_stack(found)
+
+
+def _joined(found: list[Sums]) -> Sums:
+    """The sums of K problems, from those of each."""
+    values = np.concatenate([sums.values for sums in found], axis=1)
+    norms = np.concatenate([sums.norms for sums in found])
+    return Sums(values, norms, join_facts([sums.facts for sums in found]))
 
 
 def _blocks_of(vector: np.ndarray) -> AlphaOf:

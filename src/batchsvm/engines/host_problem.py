@@ -72,6 +72,12 @@ class HostProblem(ABC):
     def sums(self, w: np.ndarray, alpha_of: AlphaOf, show: OnResponses | None = None) -> Sums:
         """A full pass at (w, alpha)."""
 
+    def point_sums(
+        self, w: np.ndarray, alpha_of: AlphaOf, show: OnResponses | None = None
+    ) -> tuple[Sums, np.ndarray]:
+        """A full pass at (w, alpha), and sum_i alpha_i s_i x_i."""
+        return self.sums(w, alpha_of, show), self.combination(alpha_of)
+
     def fill(self, start: int, stop: int) -> None:
         """The records of a block of rows, but for their norms."""
         part, y = self.examples[start:stop], self.targets.values(start, stop)
@@ -124,8 +130,19 @@ class HostProblem(ABC):
         total = np.zeros((self.d, self.d))
         for start in range(0, self.n, self.dense_block_rows):
             stop = min(start + self.dense_block_rows, self.n)
-            rows = np.sqrt(coefficients[start:stop, np.newaxis]) * self.dense(start, stop)
+            c, rows = coefficients[start:stop], self.dense(start, stop)
+            if not c.all():  # a product takes as long for rows of zeros as for others
+                c, rows = c[c != 0.0], rows[c != 0.0]
+            rows *= np.sqrt(c[:, np.newaxis])
             total += rows.T @ rows
+        return total
+
+    def absolute_sums(self, coefficients: np.ndarray) -> np.ndarray:
+        """sum_i c_i |x_i|, with the bias entry; no c_i is negative."""
+        total = np.zeros(self.d)
+        for start in range(0, self.n, self.dense_block_rows):
+            stop = min(start + self.dense_block_rows, self.n)
+            total += coefficients[start:stop] @ np.abs(self.dense(start, stop))
         return total
 
     def response_error(self, w: np.ndarray, norm_w: float) -> ResponseError:

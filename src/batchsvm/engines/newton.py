@@ -16,10 +16,14 @@ from batchsvm.core.vectors import inner, norm
 from batchsvm.engines.newton_equation import conjugate_gradients, solve_positive
 from batchsvm.engines.protocol import Dataset, Dual, Progress, Trainer
 from batchsvm.methods.newton import (
+    FAR,
+    LEAST_PART_OF_PROMISE,
     LENGTHS_AT_ONCE,
     MIN_DECREASE,
+    MOST_ROUGH_STEPS,
     STEP_LENGTHS,
     Newton,
+    is_quadratic,
     residual_goal,
 )
 
@@ -67,6 +71,9 @@ class NewtonTrainer:
         self._dual = self.data.dual(self.problem) if dual is None else dual
         self.w = np.zeros(p) if dual is None else self._start_of(dual)
         self._best_w, self._best_dual = self.w, self._dual
+        # How many more steps may be made with the Hessian of a sample, and whether the next one is.
+        self._rough_steps = MOST_ROUGH_STEPS if dual is None else 0
+        self._is_far = not is_quadratic(self.problem.loss)
 
     def _start_of(self, dual: Dual) -> np.ndarray:
         """The best point on the way from 0 to w(alpha): an alpha of a larger lam leads too far."""
@@ -93,7 +100,7 @@ class NewtonTrainer:
         """One step; returns an estimate of the gap after it."""
         here = self._point or self._at(self.w)
         self._first_size = self._first_size or norm(here.gradient)
-        step = self._newton_step(here)
+        step, is_rough = self._newton_step(here)
         slope = inner(here.gradient, step)
         there = self._at(here.w + step)
         is_whole = _falls(here, there, slope, inner(there.gradient, step))
@@ -104,24 +111,38 @@ class NewtonTrainer:
         self._point, self.w, self._step = there, there.w, (here.w, step)
         self._certified = None
         # What the quadratic model missed is of the size of the linearised point's gap.
-        missed = abs(there.primal - here.primal - slope / 2) if is_whole else inf
+        fall = here.primal - there.primal
+        missed = abs(fall + slope / 2) if is_whole else inf
+        self._is_far = missed > FAR * there.primal
+        if is_rough:
+            promise = -slope / 2
+            kept = is_whole and fall >= LEAST_PART_OF_PROMISE * promise
+            self._rough_steps = self._rough_steps - 1 if kept else 0
+            return there.plain_gap(self.lam)
         return min(missed, there.plain_gap(self.lam))
 
-    def _newton_step(self, here: _Point) -> np.ndarray:
+    def _newton_step(self, here: _Point) -> tuple[np.ndarray, bool]:
+        """The step, and whether its Hessian is that of a sample."""
         W = here.w[:, np.newaxis]
         if self._forms_hessian:
-            hessian = self.data.hessian(self.smooth, W)
+            hessian = None
+            if self._is_far and self._rough_steps > 0:
+                hessian = self.data.rough_hessian(self.smooth, W)
+            is_rough = hessian is not None
+            if hessian is None:
+                self._rough_steps = 0
+                hessian = self.data.hessian(self.smooth, W)
             hessian[np.diag_indices_from(hessian)] += self.lam
             found = solve_positive(hessian, -here.gradient)
             if found is not None:  # else lam is next to nothing
-                return found
+                return found, is_rough
 
         def times(v: np.ndarray) -> np.ndarray:
             product = self.data.hessian_times(self.smooth, W, v[:, np.newaxis])
             return self.lam * v + product[:, 0]
 
         goal = residual_goal(norm(here.gradient), self._first_size)
-        return conjugate_gradients(times, -here.gradient, goal)
+        return conjugate_gradients(times, -here.gradient, goal), False
 
     def _shortened(self, here: _Point, step: np.ndarray) -> _Point:
         """The best of some points on the way of the step, or where it began if none is better."""

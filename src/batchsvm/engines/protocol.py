@@ -420,6 +420,11 @@ class Dataset(Protocol):
         """(1/N) sum_i c_i phi''(a_i) x_i x_i' of one problem (K = 1), (p, p), for small d."""
         ...
 
+    def rough_hessian(self, problem: Problem, W: np.ndarray) -> np.ndarray | None:
+        """The Hessian of one problem (K = 1) from a sample of the rows; None where so few rows
+        would not do, or would not save time."""
+        ...
+
     def hessian_times(self, problem: Problem, W: np.ndarray, V: np.ndarray) -> np.ndarray:
         """The Hessian of the mean loss of each problem, times its column of V, (p, K)."""
         ...

@@ -31,6 +31,7 @@ class ProximalNewtonTrainer(NewtonTrainer):
 
     def start(self, schedule: Schedule, dual: Dual | None = None) -> None:
         super().start(schedule, dual)
+        self._rough_steps = 0  # each step is certified, and its dual point is that of all rows
         weights = targets_of(self.problem, 0).weights(0, self.data.n)
         self._weights = np.ones(self.data.n) if weights is None else weights
         # The first parabolas are as wide as responses are far from their kinks at w = 0.

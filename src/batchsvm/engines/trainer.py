@@ -95,6 +95,10 @@ class HostTrainer:
         self._first = self.state.iteration
         self._best_w, self._best_alpha = np.zeros(self.bound.d), np.zeros(self.bound.n)
         self.survives_exceptions = self.state.survives_exceptions
+        # The first pass of a screened method brings rows back that the estimate knows nothing of.
+        self._has_passed = not self.screens
+        self._expects_certificate = False
+        self._combination: np.ndarray | None = None  # of the point now, if a pass has made it
         self.stepper.advance(0, -inf)
 
     @property
@@ -112,12 +116,14 @@ class HostTrainer:
     def run(self, until: int, targets: np.ndarray, stop: StopFlag) -> Progress:
         state, target, weight = self.state, float(targets[0]), self.bound.total_weight
         end, estimate = self._first + until, inf
+        self._combination = None
         while not isnan(target) and state.iteration < end and not stop.is_set:
             count = min(end - state.iteration, self.stepper.max_iterations)
             if self.stepper.advance(count, target * weight):  # kernels do not divide by N
                 assert isinstance(state, DualState)
                 estimate = state.screening.estimate / weight
                 break
+        self._expects_certificate = self._has_passed and estimate <= target
         return Progress(np.array([state.iteration - self._first]), np.array([estimate]))
 
     def estimates(self) -> np.ndarray:
@@ -140,16 +146,26 @@ class HostTrainer:
 
     def sums(self, W: np.ndarray, screen: bool = False) -> Sums:
         alpha_of = self.state.alpha_of
-        if not (screen and self.screens):
+        if not screen:
             return self.bound.sums(W[:, 0], alpha_of)
-        found = self.bound.sums(W[:, 0], alpha_of, self.stepper.screen)
+        self._has_passed = True
+        show = self.stepper.screen if self.screens else None
+        if self._expects_certificate:
+            found, self._combination = self.bound.point_sums(W[:, 0], alpha_of, show)
+        else:
+            found = self.bound.sums(W[:, 0], alpha_of, show)
+        if not self.screens:
+            return found
         [gap] = found.gaps(self.bound.problem.lam)
         assert isinstance(self.state, DualState)
         self.state.screening.note_full_pass(gap * self.bound.total_weight, self.visits.keep)
         return found
 
     def combination(self) -> np.ndarray:
-        return self.bound.combination(self.state.alpha_of)[:, np.newaxis]
+        found = self._combination
+        if found is None:
+            found = self.bound.combination(self.state.alpha_of)
+        return found[:, np.newaxis]
 
     def keep_primal(self, W: np.ndarray, which: np.ndarray) -> None:
         if which[0]:

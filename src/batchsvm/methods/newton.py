@@ -36,6 +36,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 SOLVERS = ("auto", "cholesky", "cg")
 MIN_DECREASE = 1e-4  # of what the slope promises, that P has to fall by
 # That are tried where the whole step fails.  Where the loss is linear around w, the Hessian is
@@ -49,12 +51,42 @@ WIDENING_FACTOR = 10.0  # of gamma, where no step of any length lowers the smoot
 LEAST_SMOOTHING = 1e-9  # of the first gamma: with less, rounding hides which rows are on a parabola
 NEAR_ENOUGH = 0.1
 MOST_STEPS_PER_CENTRE = 50
+# Far from the optimum, the Hessian may be that of a sample of the rows.
+FAR = 0.01  # of P: where the quadratic model of P misses more, the next step is not the last one
+MOST_ROUGH_STEPS = 8
+LEAST_PART_OF_PROMISE = 0.1  # that P has to fall by, or no further Hessian is of a sample
+SAMPLED_ROWS_PER_COLUMN = 8.0
+MIN_SAMPLED_ENTRIES = 32.0  # of a column, of equal size: with fewer, its curvature is not known
+LEAST_ROWS_PER_SAMPLED_ROW = 4  # with more sampled, too little time is saved for what may go wrong
+MOST_ROWS_PER_SAMPLED_ROW = 8  # with fewer sampled, the gradients take most of the time
 LARGEST_RESIDUAL = 0.1  # of the gradient, that conjugate gradients may leave
 
 
 def is_smooth(loss: object) -> bool:
     """Whether the slope of a loss is continuous, so that it has second derivatives to speak of."""
     return bool(getattr(loss, "smooth", False))
+
+
+def is_quadratic(loss: object) -> bool:
+    """Whether the second derivative of a loss is one constant, so that one exact step suffices."""
+    closed = float(getattr(loss, "conjugate_curvature", 0.0)) > 0.0
+    return closed and not getattr(loss, "corners", True)
+
+
+def rows_per_sampled_row(curvatures: np.ndarray, columns: int) -> int:
+    """How many rows one row of a sample may stand for, such that the Hessian of the sample is close
+    enough; 1 if all rows are needed.  Where few rows have most of the curvature, those count."""
+    squares = float(np.square(curvatures).sum())  # without BLAS, whose threads go on spinning
+    counting = float(curvatures.sum()) ** 2 / squares if squares > 0.0 else 0.0
+    every = int(min(counting / (SAMPLED_ROWS_PER_COLUMN * columns), MOST_ROWS_PER_SAMPLED_ROW))
+    return every if every >= LEAST_ROWS_PER_SAMPLED_ROW else 1
+
+
+def is_column_seen(squares: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """Whether a sample has enough entries of each column, from the sums of their squares and of
+    their absolute values: k entries of one size have a sum whose square is k times that of the
+    squares, and others a smaller one."""
+    return (squares > 0.0) & (np.square(sums) >= MIN_SAMPLED_ENTRIES * squares)
 
 
 def is_near_enough(gap: float, distance: float) -> bool:

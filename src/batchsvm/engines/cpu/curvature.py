@@ -37,6 +37,14 @@ def add_outer_products(rows, start, coefficients, total):
 
 
 @Kernel
+def add_absolute_rows(rows, coefficients, total):
+    """total += sum_i c_i |x_i|, over the rows with a c_i that is not 0."""
+    for i in range(coefficients.size):
+        if coefficients[i] != 0.0:
+            rows.add_absolute(i, coefficients[i], total)
+
+
+@Kernel
 def add_dense_products(rows, start, coefficients, room, total):
     """total += sum_i c_i x_i x_i' over a block of rows, below and on the diagonal; room is of
     zeros, and is left so.  No c_i is negative; rows with a c_i of 0 take no time."""

@@ -68,8 +68,10 @@ class CpuDataset(HostDataset):
         self.nonzeros, self.sliceable = placed.rows.nonzeros, placed.rows.increasing
         self.pool = WorkerPool(jobs)
         # The workers that pass over all rows; kernels may be run by all of them.
-        large = self.nonzeros >= tuning.min_parallel_nonzeros
-        self.pass_pool = self.pool if large else WorkerPool()
+        least = tuning.min_parallel_nonzeros
+        if self.d <= tuning.max_exchanged_columns:
+            least = min(least, tuning.min_shared_pass_nonzeros)
+        self.pass_pool = self.pool if self.nonzeros >= least else WorkerPool()
         self._blocks = blocks_of(self.n, self.pass_pool.size, tuning.max_block_rows)
 
     # What it is.

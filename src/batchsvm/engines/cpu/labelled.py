@@ -11,11 +11,9 @@ from batchsvm.core.problem import Problem
 from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
 from batchsvm.engines.base_dataset import targets_of
 from batchsvm.engines.cpu.dataset import CpuDataset, PlacedRows
-from batchsvm.engines.cpu.row_slices import stacked_rows
-from batchsvm.engines.cpu.source_chunks import CheckedChunks
+from batchsvm.engines.cpu.source_chunks import CheckedChunks, stacked_chunks
 from batchsvm.engines.labels import Labels, OwnTargets, wanted_labels
 from batchsvm.engines.targets import HostTargets
-from batchsvm.files.joining import joined
 from batchsvm.files.source import Source
 
 CHUNK_BYTES = 2**26
@@ -100,16 +98,12 @@ def place_source(
         size += chunk.rows.nbytes + 3 * chunk.norms2.nbytes
         if size > limit:
             return None
-    placed = PlacedRows(stacked_rows([chunk.rows for chunk in read]))
-    placed.norms2 = joined([chunk.norms2 for chunk in read])
+    whole = stacked_chunks(read)
+    placed = PlacedRows(whole.rows)
+    placed.norms2 = whole.norms2
     data = LabelledDataset(placed, jobs, tuning)
     data.labels = chunks.labels.found()
-    data._y, data._weights = _joined([c.y for c in read]), _joined([c.weights for c in read])
+    data._y, data._weights = whole.y, whole.weights
     data.feature_names = getattr(source, "feature_names", None)
     data.zero_based = getattr(source, "zero_based", None)
     return data
-
-
-def _joined(arrays: list[np.ndarray | None]) -> np.ndarray | None:
-    known = [array for array in arrays if array is not None]
-    return joined(known) if known else None

@@ -62,9 +62,9 @@ def example_facts(examples, loss, start, stop):
 
 
 @Kernel
-def point_sums(dual, rows, start, alpha, point, out, responses):
-    """The sums over a block of rows that starts at `start`; alpha is that block's, and so are the
-    responses that are returned."""
+def point_sums(dual, rows, start, alpha, point, found):
+    """The sums over a block of rows that starts at `start`, whose alpha this is."""
+    out, responses, v = found.sums, found.responses, found.combination
     examples, loss, lower, upper = dual.examples, dual.loss, dual.lower, dual.upper
     for begin in range(0, alpha.size, CHUNK):
         losses, duals, slack, magnitude, pull, alphas, support = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -77,7 +77,9 @@ def point_sums(dual, rows, start, alpha, point, out, responses):
             # A convex function over [a - e, a + e] exceeds its value at a by at most e times its
             # steepest slope, which it has at an end.
             e = point.per_length * length + point.relative * (abs(a) + abs(offset)) + point.constant
-            slope = max(abs(loss.subgradient(a - e)), abs(loss.subgradient(a + e)))
+            slope = abs(loss.subgradient(a - e))
+            if lower < 0.0:  # else the loss nowhere rises, and is steepest at a - e
+                slope = max(slope, abs(loss.subgradient(a + e)))
             relative = min(max(alpha[k] / weight, lower), upper) if weight > 0.0 else 0.0
             linear, conjugate = alpha[k] * offset, weight * loss.conjugate(relative)
             losses += weight * loss.value(a)
@@ -87,6 +89,8 @@ def point_sums(dual, rows, start, alpha, point, out, responses):
             pull += size * length
             alphas += size
             support += alpha[k] != 0.0
+            if v.size > 0 and alpha[k] != 0.0:
+                rows.add(i, np.copysign(1.0, examples[i].signed_weight) * alpha[k], v)
         out[LOSSES] += losses
         out[DUALS] += duals
         out[SLACK] += slack

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,13 +15,14 @@ from batchsvm.core.vectors import CHUNK, norm
 from batchsvm.engines.cpu.column_slices import ColumnSlice
 from batchsvm.engines.cpu.curvature import (
     ROWS_AT_ONCE,
+    add_absolute_rows,
     add_dense_products,
     add_outer_products,
     gradient_sums,
 )
 from batchsvm.engines.cpu.passes import example_facts, point_sums
 from batchsvm.engines.cpu.rows import Biased, Rows, add_rows, densify, products, some_norms2
-from batchsvm.engines.cpu.structs import DualProblem, PrimalPoint
+from batchsvm.engines.cpu.structs import DualProblem, FoundSums, PrimalPoint
 from batchsvm.engines.cpu.workers import Worker
 from batchsvm.engines.host_problem import AlphaOf, HostProblem, OnResponses
 
@@ -135,16 +137,39 @@ class CpuProblem(HostProblem):
         total = np.sum(self.data.pass_pool.run(own), axis=0)
         return total + total.T - np.diag(np.diag(total))
 
+    def absolute_sums(self, coefficients: np.ndarray) -> np.ndarray:
+        total = np.zeros(self.d)
+        add_absolute_rows(self.rows, coefficients, total)
+        return total
+
     def sums(self, w: np.ndarray, alpha_of: AlphaOf, show: OnResponses | None = None) -> Sums:
+        return self._pass_at(w, alpha_of, show, combines=False)[0]
+
+    def point_sums(
+        self, w: np.ndarray, alpha_of: AlphaOf, show: OnResponses | None = None
+    ) -> tuple[Sums, np.ndarray]:
+        tuning = self.data.tuning
+        alone = self.data.pass_pool.size == 1 and self.d <= tuning.max_fused_columns
+        if not (alone or self.d <= tuning.max_exchanged_columns):
+            return super().point_sums(w, alpha_of, show)
+        return self._pass_at(w, alpha_of, show, combines=True)
+
+    def _pass_at(
+        self, w: np.ndarray, alpha_of: AlphaOf, show: OnResponses | None, combines: bool
+    ) -> tuple[Sums, np.ndarray]:
         size = norm(w)
         point = PrimalPoint(w, *self.response_error(w, size))
         dual = self.as_struct()
 
-        def block(start: int, stop: int) -> np.ndarray:
-            return self._block_sums(dual, (start, stop), point, alpha_of, show)
+        def own(worker: Worker) -> tuple[list[np.ndarray], np.ndarray]:
+            v = np.zeros(self.d if combines else 0)
+            blocks = self.data.blocks_for(worker)
+            return [self._block_sums(dual, block, point, alpha_of, show, v) for block in blocks], v
 
-        values = reduce(np.add, self.over_blocks(block))
-        return Sums(values[:, np.newaxis], np.array([size]), self.facts)
+        found = self.data.pass_pool.run(own)
+        values = reduce(np.add, chain.from_iterable(sums for sums, _ in found))
+        combination = np.sum([v for _, v in found], axis=0)
+        return Sums(values[:, np.newaxis], np.array([size]), self.facts), combination
 
     def _block_sums(
         self,
@@ -153,19 +178,21 @@ class CpuProblem(HostProblem):
         point: PrimalPoint,
         alpha_of: AlphaOf,
         show: OnResponses | None,
+        v: np.ndarray,
     ) -> np.ndarray:
         start, stop = block
-        out, alpha = np.zeros(SUM_COUNT), np.ascontiguousarray(alpha_of(start, stop))
-        responses = np.empty(stop - start)
-        point_sums(dual, self.rows, start, alpha, point, out, responses)
+        alpha = np.ascontiguousarray(alpha_of(start, stop))
+        found = FoundSums(np.zeros(SUM_COUNT), np.empty(stop - start), v)
+        point_sums(dual, self.rows, start, alpha, point, found)
         if show is not None:
-            show(start, responses)
-        return out
+            show(start, found.responses)
+        return found.sums
 
     def compile(self, alpha_of: AlphaOf, show: OnResponses | None) -> None:
         """Have the passes compiled: pass over no rows at all."""
         w = np.zeros(self.d)
-        self._block_sums(self.as_struct(), (0, 0), PrimalPoint(w, 0.0, 0.0, 0.0), alpha_of, show)
+        point = PrimalPoint(w, 0.0, 0.0, 0.0)
+        self._block_sums(self.as_struct(), (0, 0), point, alpha_of, show, w)
         data, workers = self.data, self.data.pass_pool.size
         cut = self.d > data.tuning.max_exchanged_columns and workers > 1 and data.sliceable
         rows = self.column_slices(workers)[0] if cut else self.rows

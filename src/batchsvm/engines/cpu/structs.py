@@ -16,6 +16,7 @@ from batchsvm.engines.sampling import BlockSampler, Sampler
 from batchsvm.engines.screening import Screening
 from batchsvm.engines.visit_order import Random, VisitOrder
 from batchsvm.losses import TINY, Hinge, Loss
+from batchsvm.losses.classification import long_logistic_step, short_logistic_step
 from batchsvm.methods import best_theta, joint_theta, next_beta, next_joint_beta
 
 struct_methods(
@@ -27,6 +28,8 @@ struct_methods(
 )  # fmt: skip
 for rule in (best_theta, next_beta, joint_theta, next_joint_beta):
     callable_in_kernels(rule)
+for step in (short_logistic_step, long_logistic_step):
+    callable_in_kernels(step)
 
 
 class Visits(NamedTuple):
@@ -52,6 +55,14 @@ class Rule(NamedTuple):
     guards: bool  # double beta when D rises by less than half of what was promised
     gamma: float  # of the aggressive rule
     rounds: int
+
+
+class FoundSums(NamedTuple):
+    """What a full pass fills for a block of rows."""
+
+    sums: np.ndarray
+    responses: np.ndarray
+    combination: np.ndarray  # sum_i alpha_i s_i x_i is added to it, unless it is empty
 
 
 class PrimalPoint(NamedTuple):
