@@ -2,8 +2,8 @@
 
 A worker that owns some columns computes its part of every <x_i, w>, and is the only one to
 write its part of w: no locks, and w stays in the workers' own caches.  Columns are cut such
-that a sample of rows has about as many non-zeros in each slice.  Each further slice of sparse
-data takes one integer per row.
+that each slice of a sample of rows takes about as long.  Each further slice of sparse data takes
+one integer per row.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from batchsvm.engines.cpu.rows import CSR, Biased, Dense, Rows
 from batchsvm.engines.cpu.workers import Worker, WorkerPool
 
 SAMPLED_ROWS = 128
+# What an entry of a rare column costs, where one of a frequent column costs 1: its place in w is
+# seldom in the cache.  Rare is a column that the sample has once.
+RARE_ENTRY_COST = 1.8
 
 
 class DenseSlice(NamedTuple):
@@ -82,15 +85,17 @@ def find_bounds(worker, indices, starts, cuts, bounds):
 
 
 def even_cuts(rows: CSR, size: int) -> np.ndarray:
-    """Column numbers that cut a sample of the non-zeros into `size` equal parts."""
+    """Column numbers that cut a sample of the rows into `size` parts of equal cost."""
     n = rows.shape[0]
     sample = np.unique(np.linspace(0, n - 1, SAMPLED_ROWS).astype(np.int64))
     spans = [slice(int(rows.starts[i]), int(rows.starts[i + 1])) for i in sample]
     seen = np.concatenate([rows.indices[span] for span in spans])
     if seen.size < size:
         return np.arange(1, size, dtype=np.int64) * rows.columns // size
-    places = np.arange(1, size) * seen.size // size
-    return np.partition(seen, places)[places].astype(np.int64)
+    columns, counts = np.unique(seen, return_counts=True)
+    costs = np.cumsum(np.where(counts == 1, RARE_ENTRY_COST, counts))
+    shares = np.arange(1, size) * costs[-1] / size
+    return columns[np.searchsorted(costs, shares)].astype(np.int64)
 
 
 def slice_columns(rows: Rows, pool: WorkerPool, size: int) -> list[ColumnSlice]:

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from batchsvm.compiled import Kernel, struct_methods
+from batchsvm.compiled import Kernel, struct_methods, summed_in_order
 from batchsvm.engines.cpu.prefetch import LINE, MOST_LINES, ROWS_AHEAD, prefetch
 
 
@@ -108,6 +108,46 @@ class Dense(NamedTuple):
         prefetch(self.values, j)
 
 
+@summed_in_order
+def sparse_dot(values, indices, start, stop, w):
+    """The sum of values[k] * w[indices[k]], k from `start` to `stop`.
+
+    Two sums hide how long an addition takes.  Were LLVM allowed to reorder them, it would gather
+    entries of w by vector instructions, which take 1.2 to 1.6 times as long.
+    """
+    even, odd = 0.0, 0.0
+    k, end = np.int64(start), np.int64(stop)
+    while k + 1 < end:
+        even += values[k] * w[indices[k]]
+        odd += values[k + 1] * w[indices[k + 1]]
+        k += 2
+    if k < end:
+        even += values[k] * w[indices[k]]
+    return even + odd
+
+
+@summed_in_order
+def sparse_add_norm2(values, indices, start, stop, c, v):
+    """v[indices[k]] += c * values[k], k from `start` to `stop`, whose indices are distinct; returns
+    the change of ||v||^2, by two sums."""
+    even, odd = 0.0, 0.0
+    k, end = np.int64(start), np.int64(stop)
+    while k + 1 < end:
+        i, j = indices[k], indices[k + 1]
+        old, other = v[i], v[j]
+        step, other_step = c * values[k], c * values[k + 1]
+        v[i] = old + step
+        v[j] = other + other_step
+        even += step * (2.0 * old + step)
+        odd += other_step * (2.0 * other + other_step)
+        k += 2
+    if k < end:
+        old, step = v[indices[k]], c * values[k]
+        v[indices[k]] = old + step
+        even += step * (2.0 * old + step)
+    return even + odd
+
+
 class CSR(NamedTuple):
     """Rows of a compressed sparse matrix; no row has an index twice.
 
@@ -142,10 +182,7 @@ class CSR(NamedTuple):
 
     def dot(self, i, w):
         start, stop = self.span(i)
-        total = 0.0
-        for k in range(start, stop):
-            total += self.values[k] * w[self.indices[k]]
-        return total
+        return sparse_dot(self.values, self.indices, start, stop, w)
 
     def add(self, i, c, w):
         start, stop = self.span(i)
@@ -154,13 +191,7 @@ class CSR(NamedTuple):
 
     def add_norm2(self, i, c, v):
         start, stop = self.span(i)
-        change = 0.0
-        for k in range(start, stop):
-            old = v[self.indices[k]]
-            increment = c * self.values[k]
-            v[self.indices[k]] = old + increment
-            change += increment * (2.0 * old + increment)
-        return change
+        return sparse_add_norm2(self.values, self.indices, start, stop, c, v)
 
     def flush(self, i, c, v, w):
         start, stop = self.span(i)
