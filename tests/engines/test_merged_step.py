@@ -65,7 +65,10 @@ class Run:
         visits, share = self.host.visits, BATCH // BLOCKS
         assert np.all(visits.active[:, 0] == len(self.y) // BLOCKS)
         begin = (self.count - 1) * share % (len(self.y) // BLOCKS)
-        return [visits.order[edge + begin : edge + begin + share] for edge in visits.edges[:-1]]
+        segments = [visits.order[edge + begin : edge + begin + share] for edge in visits.edges[:-1]]
+        assert (share, BLOCKS) == (4, 3)
+        parts = [[rows[:1], rows[1:2], rows[2:]] for rows in segments]
+        return [np.concatenate([parts[s][(j + s) % 3] for s in range(3)]) for j in range(3)]
 
     def apart(self, w, alpha, rows):
         """Serial steps on these rows from w: w and alpha after them, and what they gain to first

@@ -51,7 +51,8 @@ def test_both_engines_remember_the_same():
     for jobs in (1, 2):
         runs = []
         for engine in ("cpu", "reference"):
-            with place_on(engine, X, jobs, Tuning(min_parallel_nonzeros=0)) as data:
+            tuning = Tuning(min_parallel_nonzeros=0, min_rows_per_block=8, max_rows_per_block=8)
+            with place_on(engine, X, jobs, tuning) as data:
                 runs.append(quietly(data, y, lam=1e-3, tol=0, max_epochs=2, random_state=11))
         ours, oracle = runs
         np.testing.assert_allclose(ours.w, oracle.w, rtol=1e-9, atol=1e-11)

@@ -11,7 +11,7 @@ from batchsvm import BatchSVC
 from batchsvm.compiled import Kernel
 from batchsvm.core.layout import Workload, lay_out
 from batchsvm.core.problem import make_problem
-from batchsvm.core.tuning import Tuning
+from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
 from batchsvm.datasets import text
 from batchsvm.engines.cpu.column_slices import slice_columns
 from batchsvm.engines.cpu.workers import WorkerPool
@@ -86,7 +86,8 @@ def test_auto_cuts_columns_of_wide_data_and_rows_of_thin_data():
     cut = fit_on(2, X, y, lam=0.01, random_state=0)
     assert isinstance(cut.method, Guarded)
     assert cut.status.converged
-    assert (cut.plan.workers, cut.batch_size) == (2, 64)
+    assert (cut.plan.workers, cut.batch_size) == (2, int(1 / cut.plan.sigma2))
+    assert cut.batch_size < 2 * DEFAULT_TUNING.batch_rows_per_worker
     assert "cut among 2 threads" in str(cut.plan)
     X, y = toy("hinge")
     thin = fit_on(2, X, y, lam=LAM, random_state=0)

@@ -1,4 +1,4 @@
-"""A visit order, drawn block by block: which places are written, and what stands there."""
+"""A visit order, drawn segment by segment: which places are written, and what stands there."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import make_problem
 from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
 from batchsvm.engines import place_on
+from batchsvm.engines.sampling import make_block_sampler
 from batchsvm.engines.trainer import sampler_for
 from batchsvm.engines.visit_order import UNSCREENED, Random, make_visit_order
 from batchsvm.losses import LOSSES
@@ -21,13 +22,13 @@ from helpers import HOST_ENGINES, LAM, toy
 @Kernel
 def compiled_redraw(visits, block):
     visits.redraw(block)
-    return visits.longest_block()
+    return visits.longest_segment()
 
 
 def redraw(visits, block):
     with np.errstate(over="ignore"):  # of the random generator, whose numbers wrap around
         visits.redraw(block)
-        return visits.longest_block()
+        return visits.longest_segment()
 
 
 @pytest.fixture(params=[redraw, compiled_redraw], ids=["python", "compiled"])
@@ -118,7 +119,7 @@ def test_a_block_without_rows_is_not_visited_unless_a_minimum_says_so(draw):
         assert visits.active[1, 0] == expected
 
 
-def test_the_longest_block(draw):
+def test_the_longest_segment(draw):
     visits = make(20, 3)
     visits.keep[[0, 1, 2, 3, 4]] = False
     visits.keep[7] = False
@@ -127,6 +128,32 @@ def test_the_longest_block(draw):
     assert longest == [1, 6, 7]
     visits.keep[13:] = False
     assert draw(visits, 2) == 6
+
+
+@pytest.mark.parametrize(("blocks", "batch"), [(1, 5), (2, 2), (2, 12), (3, 12), (4, 40), (5, 15)])
+def test_blocks_share_the_rows_of_every_segment(blocks, batch):
+    """In an iteration no row is in two blocks, blocks differ by one row per segment at the most,
+    and where a block has a row per segment, it has one of each."""
+    sampler = make_block_sampler(make(200, blocks), batch)
+    share = batch // blocks
+    taken = [
+        [np.arange(*sampler.places(block, segment, 20)) for segment in range(blocks)]
+        for block in range(blocks)
+    ]
+    for segment, edge in enumerate(sampler.visits.edges[:-1]):
+        places = np.concatenate([taken[block][segment] for block in range(blocks)])
+        assert sorted(places) == list(range(edge + 20, edge + 20 + share))
+    sizes = [sum(map(len, own)) for own in taken]
+    assert sum(sizes) == batch
+    assert max(sizes) - min(sizes) <= blocks
+    if share >= blocks:
+        assert all(len(places) for own in taken for places in own)
+
+
+def test_places_ahead_go_on_where_the_next_run_starts():
+    sampler = make_block_sampler(make(40, 2), 8)
+    assert [sampler.ahead(place, 14, 30, 4) for place in (9, 10, 13)] == [13, 30, 33]
+    assert sampler.ahead(13, 14, 38, 4) == 39  # not beyond the order
 
 
 def test_compiled_and_plain_orders_are_the_same():

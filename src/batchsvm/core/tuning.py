@@ -30,17 +30,17 @@ class Tuning:
     max_call_nonzeros: int = 2**25  # visited by one call: Python hears Ctrl-C only between calls
     # Threads within a fit (core/layout.py).
     min_worker_nonzeros: float = 8  # of a mean row in a worker's columns, or waiting takes over
-    min_pair_nonzeros: float = 128  # of a mean row, or two threads gain less than they risk
+    min_pair_nonzeros: float = 48  # of a mean row, or two threads gain less than they risk
     min_shared_batch_nonzeros: float = 2**13  # so much work that waiting does not count
-    batch_rows_per_worker: int = 32  # more would spare little more waiting
+    batch_rows_per_worker: int = 128  # more would spare little more waiting
     min_batch_rows_per_worker: int = 4
     max_block_columns: int = 512  # so few that exchanging w costs less than some rows
     default_rows_per_block: int = 16  # between two exchanges, where blocks are asked for
-    min_rows_per_block: int = 8  # else: with fewer the exchange takes over
-    max_rows_per_block: int = 32
+    min_rows_per_block: int = 24  # else: with fewer the exchange takes over
+    max_rows_per_block: int = 48
     # Steps that blocks may take unaware of each other, times lam N/sigma^2: each of them moves
     # the responses of others by at most sigma^2/(lam N) in the mean.
-    unaware_steps: float = 4.0
+    unaware_steps: float = 12.0
     # Batches with their Gram matrices (methods/gram.py).
     default_gram_rows: int = 64  # of a batch: its Gram matrix stays in a core's own cache
     max_gram_bytes: int = 2**28  # kept for the whole fit; else computed at every visit

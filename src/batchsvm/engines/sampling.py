@@ -112,11 +112,31 @@ def make_sampler(
 
 
 class BlockSampler(NamedTuple):
-    """Some rows of each block at a time, for `methods/blocks.py`."""
+    """Some rows for each block at a time, for `methods/blocks.py`.
+
+    The order of visits has as many segments as there are blocks.  An iteration takes
+    `rows_per_block` rows of every segment, and shares those of each segment among all blocks.
+    """
 
     visits: VisitOrder
-    position: np.ndarray  # where in each block the next iteration starts: one integer
+    position: np.ndarray  # where in each segment the next iteration starts: one integer
     rows_per_block: int  # in an iteration
+
+    def places(self, block, segment, position):
+        """Where in the order the rows of a segment are that a block takes in the iteration at
+        `position`: from where to where."""
+        visits, share = self.visits, self.rows_per_block
+        blocks = visits.edges.size - 1
+        part = (block + segment) % blocks  # such that no block gets all the larger parts
+        first, last = part * share // blocks, (part + 1) * share // blocks
+        return visits.edges[segment] + position + first, visits.edges[segment] + position + last
+
+    def ahead(self, place, end, next_start, count):
+        """The place `count` visits after this one; after `end`, the visits go on elsewhere."""
+        place += count
+        if place >= end:
+            place += next_start - end
+        return min(place, self.visits.order.size - 1)
 
 
 def make_block_sampler(visits: VisitOrder, batch_size: int) -> BlockSampler:

@@ -7,7 +7,7 @@ the other repeat each other.  An epoch therefore shuffles *groups* of a few neig
 goes through some groups at a time, a *window* that fits into the cache, taking one row of each
 group in turn: memory is read in runs, and neighbours are visited a window apart.
 
-The rows may be cut into blocks, each with an order of its own.
+The rows may be cut into segments, each with an order of its own, which threads draw side by side.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ class Random(NamedTuple):
 
 
 class VisitOrder(NamedTuple):
-    """For each block, the rows that the epoch under way visits, in their order."""
+    """For each segment, the rows that the epoch under way visits, in their order."""
 
-    order: np.ndarray  # block j has the places from edges[j] to edges[j + 1]
+    order: np.ndarray  # segment j has the places from edges[j] to edges[j + 1]
     edges: np.ndarray
-    active: np.ndarray  # how many rows of each block are visited; padded
+    active: np.ndarray  # how many rows of each segment are visited; padded
     keep: np.ndarray  # for each row, whether the next epoch visits it
-    states: np.ndarray  # of a random generator for each block; padded
-    windows: np.ndarray  # work space: a window of each block
+    states: np.ndarray  # of a random generator for each segment; padded
+    windows: np.ndarray  # work space: a window of each segment
     group: int  # rows of a group
-    min_rows: int  # fewer rows of a block than these make no batch
+    min_rows: int  # fewer rows of a segment than these make no batch
 
-    def redraw(self, block):
-        """Draw a new order of the rows of a block that are to be kept."""
-        start, stop, group = self.edges[block], self.edges[block + 1], self.group
-        random = Random(self.states[block])
+    def redraw(self, segment):
+        """Draw a new order of the rows of a segment that are to be kept."""
+        start, stop, group = self.edges[segment], self.edges[segment + 1], self.group
+        random = Random(self.states[segment])
         # Groups are counted from another row each time, so that they differ, and so do the rows
         # that are left over when the last group or batch is not full.
         first, count = start + np.int64(random.uniform() * (stop - start)), 0
@@ -79,7 +79,7 @@ class VisitOrder(NamedTuple):
             count = stop - start
             for k in range(count):
                 self.order[start + k] = start + (first - start + k) % count
-        self.active[block, 0] = count
+        self.active[segment, 0] = count
         whole = count // group
         random.permute(self.order, start, whole, whole, group)
         if group == 1:
@@ -92,34 +92,34 @@ class VisitOrder(NamedTuple):
                 for j in range(group):
                     # Not all groups begin with their first row.
                     turn = (j + k) % group
-                    self.windows[block, turn * size + k] = self.order[place + k * group + j]
+                    self.windows[segment, turn * size + k] = self.order[place + k * group + j]
             for k in range(size * group):
-                self.order[place + k] = self.windows[block, k]
+                self.order[place + k] = self.windows[segment, k]
 
-    def longest_block(self):
-        """How many rows are visited of the block that has most of them."""
+    def longest_segment(self):
+        """How many rows are visited of the segment that has most of them."""
         longest = 0
-        for block in range(self.active.shape[0]):
-            longest = max(longest, self.active[block, 0])
+        for segment in range(self.active.shape[0]):
+            longest = max(longest, self.active[segment, 0])
         return longest
 
 
 def make_visit_order(
-    n: int, blocks: int, seed: int, bytes_per_row: float, tuning: Tuning, min_rows: int = 0
+    n: int, segments: int, seed: int, bytes_per_row: float, tuning: Tuning, min_rows: int = 0
 ) -> VisitOrder:
-    """All of n rows are visited, in blocks of equal size; if fewer than `min_rows` of a block are
-    left, then all of them again."""
+    """All of n rows are visited, in segments of equal size; if fewer than `min_rows` of a segment
+    are left, then all of them again."""
     index_type = np.int32 if n < 2**31 else np.int64
-    edges = np.arange(blocks + 1) * n // blocks
-    states = np.zeros((blocks, 8), np.uint64)
-    states[:, 0] = np.random.SeedSequence(seed).generate_state(blocks, np.uint64)
+    edges = np.arange(segments + 1) * n // segments
+    states = np.zeros((segments, 8), np.uint64)
+    states[:, 0] = np.random.SeedSequence(seed).generate_state(segments, np.uint64)
     bytes_per_row = max(bytes_per_row, 1.0)  # rows may have no entries at all
     group = int(min(max(tuning.max_group_bytes / bytes_per_row, 1), tuning.max_group_rows))
     group = group if n * bytes_per_row > tuning.min_grouped_bytes else 1
     groups = int(min(max(tuning.window_bytes / bytes_per_row / group, 1), n / group + 1))
     return VisitOrder(
-        np.zeros(n, index_type), edges, np.zeros((blocks, 8), np.int64), np.ones(n, np.bool_),
-        states, np.empty((blocks, group * groups), index_type), group, min_rows,
+        np.zeros(n, index_type), edges, np.zeros((segments, 8), np.int64), np.ones(n, np.bool_),
+        states, np.empty((segments, group * groups), index_type), group, min_rows,
     )  # fmt: skip
 
 

@@ -1,9 +1,13 @@
 """Blocks: serial SDCA on blocks of rows, side by side, for data with few columns.
 
-The rows are cut into blocks.  In an iteration each block takes a few serial steps on rows
-of its own, seeing its own steps but not yet those of the others; then the changes of all
-blocks are added up, as in CoCoA (Jaggi et al. 2014; Ma et al. 2015).  Where one thread
-works on each block, an iteration costs each of them its own rows and one exchange of w.
+In an iteration each block takes a few serial steps on rows of its own, seeing its own steps but
+not yet those of the others; then the changes of all blocks are added up, as in CoCoA (Jaggi et al.
+2014; Ma et al. 2015).  Where one thread works on each block, an iteration costs each of them its
+own rows and one exchange of w.
+
+The rows of a block come from everywhere in the data, and are others in each epoch.  Blocks that
+keep to their rows, such as the first and the second half of the data, each solve their own part of
+the problem in turn, and took up to ten times as many epochs where few rows were left to visit.
 
 Added up, the changes delta_j of blocks that agree overshoot, as naive batches do.  With
 L_j what block j gains to first order and Delta_j = sum of alpha-changes times s_i x_i,

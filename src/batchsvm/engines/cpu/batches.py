@@ -119,6 +119,7 @@ def sdca_fixed_beta(dual, batch_worker, w, visits, rule, budget):
     violation, rise = screening.sums[me, VIOLATION], screening.sums[me, RISE]
     promise, kept = screening.sums[me, PROMISE], screening.sums[me, KEPT]
     batch.totals[me, 0], batch.totals[me, 1] = seen, violation
+    every = screening.visits_per_term(sampler.n)
     done, reached = 0, False
     worker.wait()
     while done < budget.iterations and not reached:
@@ -137,7 +138,8 @@ def sdca_fixed_beta(dual, batch_worker, w, visits, rule, budget):
             alpha, new = examples[i].alpha, dual.step(i, a, beta)
             change = new - alpha
             seen += 1.0
-            gap += dual.gap_of(i, a)
+            if (start + k) % every == 0:
+                gap += every * dual.gap_of(i, a)
             violation += abs(change) * dual.curvature(i, beta)
             if screening.skips:
                 keeps = change != 0.0 or not dual.stays(i, a, beta, slack)

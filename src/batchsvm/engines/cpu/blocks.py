@@ -36,7 +36,8 @@ class Exchange(NamedTuple):
 
 def make_exchange(workers: int, blocks: int, rows_per_block: int, d: int) -> Exchange:
     # Lines are padded, or two workers would write to one cache line.
-    wide, long = -(-(d + 2) // LINE) * LINE, -(-rows_per_block // LINE) * LINE + LINE
+    most = blocks * -(-rows_per_block // blocks)
+    wide, long = -(-(d + 2) // LINE) * LINE, -(-most // LINE) * LINE + LINE
     return Exchange(
         base=np.zeros((workers, wide + LINE)),
         local=np.zeros((workers, wide + LINE)),
@@ -80,39 +81,46 @@ def sdca_blocks(dual, block_worker, w, visits, theta, budget):
     worker.wait()  # all have read w before the first of them may write it
     while done < budget.iterations and not reached:
         if position >= order.size:
-            for block in range(me, blocks, worker.workers):
-                order_of.redraw(block)
+            for segment in range(me, blocks, worker.workers):
+                order_of.redraw(segment)
             position = 0
-            worker.wait()  # all know the longest block
+            worker.wait()  # all know the order
         moves = exchange.moves[done % 2]
         for block in range(me, blocks, worker.workers):
             for j in range(d):
                 local[j] = base[j]
-            start, active = order_of.edges[block], order_of.active[block, 0]
             seen, gap = screening.sums[block, SEEN], screening.sums[block, GAP]
             violation, kept = screening.sums[block, VIOLATION], screening.sums[block, KEPT]
             gain, moved = 0.0, 0
             slack = screening.slack(seen, violation)
-            for k in range(start + position, start + min(position + share, active)):
-                i = order[k]
-                rows.prefetch_ahead(order, k)
-                prefetch(examples, order[min(k + ROWS_AHEAD, order.size - 1)])
-                a = dual.response(i, rows.dot(i, local))
-                alpha, new = examples[i].alpha, dual.step(i, a, 1.0)
-                change = new - alpha
-                seen += 1.0
-                gap += dual.gap_of(i, a)
-                violation += abs(change) * dual.curvature(i, 1.0)
-                if screening.skips:
-                    keeps = change != 0.0 or not dual.stays(i, a, 1.0, slack)
-                    order_of.keep[i] = keeps
-                    kept += keeps
-                if change != 0.0:
-                    exchange.rows[block, moved], exchange.old[block, moved] = i, alpha
-                    moved += 1
-                    gain += dual.gain(i, new, a)
-                    examples[i].alpha = new
-                    rows.add(i, dual.unit * examples[i].signed_weight * change, local)
+            for segment in range(blocks):
+                start, end = sampler.places(block, segment, position)
+                if segment + 1 < blocks:
+                    next_start, _ = sampler.places(block, segment + 1, position)
+                else:
+                    next_start, _ = sampler.places(block, 0, position + share)
+                active = order_of.edges[segment] + order_of.active[segment, 0]
+                for k in range(start, min(end, active)):
+                    i, near = order[k], order[sampler.ahead(k, end, next_start, ROWS_AHEAD)]
+                    far = order[sampler.ahead(k, end, next_start, 2 * ROWS_AHEAD)]
+                    rows.prefetch_row(far, near)
+                    prefetch(examples, near)
+                    a = dual.response(i, rows.dot(i, local))
+                    alpha, new = examples[i].alpha, dual.step(i, a, 1.0)
+                    change = new - alpha
+                    seen += 1.0
+                    gap += dual.gap_of(i, a)
+                    violation += abs(change) * dual.curvature(i, 1.0)
+                    if screening.skips:
+                        keeps = change != 0.0 or not dual.stays(i, a, 1.0, slack)
+                        order_of.keep[i] = keeps
+                        kept += keeps
+                    if change != 0.0:
+                        exchange.rows[block, moved], exchange.old[block, moved] = i, alpha
+                        moved += 1
+                        gain += dual.gain(i, new, a)
+                        examples[i].alpha = new
+                        rows.add(i, dual.unit * examples[i].signed_weight * change, local)
             screening.store(block, seen, gap, violation, kept)
             exchange.moved[block, 0] = moved
             square = 0.0
@@ -145,7 +153,7 @@ def sdca_blocks(dual, block_worker, w, visits, theta, budget):
                     examples[i].alpha = old + theta * (examples[i].alpha - old)
         done += 1
         position += share
-        if position >= order_of.longest_block():
+        if position >= order_of.longest_segment():
             worker.wait()
             if me == 0:
                 exchange.due[0] = screening.end_epoch(budget.target, 0)

@@ -10,9 +10,6 @@ from batchsvm.compiled import Kernel
 from batchsvm.engines.cpu.prefetch import ROWS_AHEAD, prefetch
 from batchsvm.engines.screening import GAP, KEPT, SEEN, VIOLATION
 
-MIN_SAMPLED_ROWS = 4096  # fewer rows are all looked at
-VISITS_PER_TERM = 4  # of the estimate of the gap
-
 
 @Kernel
 def sdca_serial(dual, rows, w, visits, budget):
@@ -22,9 +19,7 @@ def sdca_serial(dual, rows, w, visits, budget):
     start, visited = sampler.position[0], sampler.visited[0]
     seen, gap = screening.sums[0, SEEN], screening.sums[0, GAP]
     violation, kept = screening.sums[0, VIOLATION], screening.sums[0, KEPT]
-    # Where no row is left out, the gap is estimated from every fourth visit: a term of a loss with
-    # logarithms takes a fourth of the time of a visit.
-    every = 1 if screening.skips or sampler.n < MIN_SAMPLED_ROWS else VISITS_PER_TERM
+    every = screening.visits_per_term(sampler.n)
     for done in range(budget.iterations):
         if sampler.is_spent(start):
             sampler.shuffle()

@@ -22,9 +22,11 @@ from batchsvm.methods import best_theta, joint_theta, next_beta, next_joint_beta
 struct_methods(
     Hinge.value, Hinge.subgradient, Hinge.conjugate, Hinge.dual_step,
     Averaging.observe, Averaging.observe_primal, Averaging.note, Averaging.fade,
-    Random.uniform, Random.permute, VisitOrder.redraw, VisitOrder.longest_block,
+    Random.uniform, Random.permute, VisitOrder.redraw, VisitOrder.longest_segment,
     Sampler.active_rows, Sampler.is_spent, Sampler.shuffle, Sampler.renew, Sampler.epoch_is_over,
-    Screening.store, Screening.slack, Screening.kept_promise, Screening.end_epoch,
+    BlockSampler.places, BlockSampler.ahead,
+    Screening.store, Screening.slack, Screening.visits_per_term, Screening.kept_promise,
+    Screening.end_epoch,
 )  # fmt: skip
 for rule in (best_theta, next_beta, joint_theta, next_joint_beta):
     callable_in_kernels(rule)

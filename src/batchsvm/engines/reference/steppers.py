@@ -174,15 +174,14 @@ def _blocks_iteration(problem, state, sampler, target) -> bool:
     blocks, unit = visits.edges.size - 1, 1 / (problem.lam * problem.total_weight)
     if sampler.position[0] >= visits.order.size:
         with np.errstate(over="ignore"):  # of the random generator, whose numbers wrap around
-            for block in range(blocks):
-                visits.redraw(block)
+            for segment in range(blocks):
+                visits.redraw(segment)
         sampler.position[0] = 0
     before, moves, first_order = examples["alpha"].copy(), [], 0.0
     for block in range(blocks):
-        local, start = state.w.copy(), visits.edges[block] + sampler.position[0]
-        stop = min(start + sampler.rows_per_block, visits.edges[block] + visits.active[block, 0])
+        local = state.w.copy()
         slack = screening.slack(screening.sums[block, SEEN], screening.sums[block, VIOLATION])
-        for i in visits.order[start:stop]:
+        for i in _rows_of_block(sampler, block):
             A = np.array([i])
             X, (sign, weight, offset) = problem.rows_of(A), problem.parts(A)
             alpha, a = examples["alpha"][A], sign * (X @ local) - offset
@@ -208,11 +207,21 @@ def _blocks_iteration(problem, state, sampler, target) -> bool:
     state.w += theta * total
     state.averaging.observe_primal(1.0, state.w)
     sampler.position[0] += sampler.rows_per_block
-    if sampler.position[0] < visits.longest_block():
+    if sampler.position[0] < visits.longest_segment():
         return False
     sampler.position[0] = visits.order.size
     state.averaging.fade()
     return bool(screening.end_epoch(target, 0))
+
+
+def _rows_of_block(sampler, block) -> np.ndarray:
+    """The rows that a block takes in this iteration, some of every segment of the order."""
+    visits, found = sampler.visits, []
+    for segment in range(visits.edges.size - 1):
+        start, end = sampler.places(block, segment, sampler.position[0])
+        active = visits.edges[segment] + visits.active[segment, 0]
+        found.append(visits.order[start : max(start, min(end, active))])
+    return np.concatenate(found)
 
 
 def _gains(problem, A, new, a):
