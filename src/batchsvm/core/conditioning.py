@@ -18,7 +18,8 @@ from batchsvm.methods import Newton
 if TYPE_CHECKING:
     from batchsvm.engines.protocol import Dataset
 
-SAMPLED_ROWS = 256
+MIN_SAMPLED_ROWS, MAX_SAMPLED_ROWS = 32, 256
+SAMPLED_ENTRIES = 8192  # of long rows, fewer are looked at
 LOW_SHARE = 0.1  # of the columns count as the small ones
 MAX_RATIO = 300.0  # of the largest column to the small ones
 LARGE_SHARE = 1.0  # of the losses at the mean target, that a penalty may cost without a word
@@ -50,7 +51,8 @@ def _takes_newton(data: Dataset, problem: Problem, options: FitOptions) -> bool:
 def column_ratio(data: Dataset) -> float:
     """How many times larger the largest column is than the small ones, from some of the rows.  The
     size of a column is the root mean square of its entries that are not zero."""
-    few = min(SAMPLED_ROWS, data.n)
+    enough = SAMPLED_ENTRIES * data.n // max(data.nonzeros, 1)
+    few = min(max(enough, MIN_SAMPLED_ROWS), MAX_SAMPLED_ROWS, data.n)
     rows = data.sample(np.linspace(0, data.n - 1, few).astype(np.int64))
     with np.errstate(over="ignore", invalid="ignore"):
         squares, counts = _column_sums(rows)
