@@ -58,6 +58,19 @@ def test_ctrl_c_during_an_import_is_one_line(folder, module):
     assert not (folder / "m").exists()
 
 
+def test_ctrl_c_is_not_lost_where_pyarrow_imports_pandas(folder):
+    pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    (folder / "x.csv").write_text("a,b,label\n" + "1,2,1\n-1,3,0\n" * 20)
+    arguments = '"x.csv", "m", "--label", "label"'
+    script = STRUCK.format(module="pandas").replace('"x", "m"', arguments)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "batchsvm: interrupted\n")
+    assert not (folder / "m").exists()
+
+
 def test_the_command_is_there_before_numba_and_scipy():
     script = "import sys, batchsvm.cli; print({'numba', 'numpy', 'scipy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

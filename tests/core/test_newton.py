@@ -257,3 +257,18 @@ def test_auto_keeps_to_sdca_for_what_newton_does_not_offer(cancer):
     for asked in ({"averaging": "decay"}, {"checkpoints": [5, 10]}, {"batch_size": 4}):
         solution = quietly(X, y, "logistic", 1e-4, max_epochs=3, random_state=0, **asked)
         assert not isinstance(solution.method, Newton), asked
+
+
+@pytest.mark.parametrize("scale", [1e20, 1e40])
+def test_auto_is_sdca_where_one_row_leaves_the_hessian_no_digits(scale):
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(60, 4)), np.where(rng.random(60) < 0.5, -1, 1)
+    X[0] *= scale
+    solution = batchsvm.fit(X, y, loss="logistic", lam=1e-3, random_state=0)
+    assert not isinstance(solution.method, Newton)
+    assert solution.status.converged
+
+
+def test_conjugate_gradients_say_nothing_of_numbers_that_overflow(recwarn):
+    conjugate_gradients(lambda v: 1e300 * v * 1e10, np.full(3, 1e200), 0.0)
+    assert not recwarn.list

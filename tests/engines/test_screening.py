@@ -9,6 +9,7 @@ import pytest
 
 import oracle
 from batchsvm.core.layout import Schedule
+from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import make_problem
 from batchsvm.engines import place_on
 from batchsvm.engines.screening import (
@@ -253,3 +254,19 @@ def test_rows_are_left_out_where_the_method_and_the_loss_allow_it(
         trainer.sums(trainer.point(), screen=True)
         assert np.array_equal(screening.levels, levels) != screens
         assert keep.any() == screens
+
+
+@pytest.mark.parametrize("sampling", ["permutation", "subsets"])
+def test_the_estimate_of_a_loss_without_corners_does_not_depend_on_the_batch(sampling):
+    """It is made of every fourth visit, whatever the size of the batches."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 4))
+    y = np.where(X[:, 0] + rng.normal(size=6000) > 0, 1.0, -1.0)
+    found = []
+    with place_on("cpu", X, 1) as data:
+        for b in (1, 2, 5, 8):
+            trainer = data.trainer(make_problem(data.targets(y), LOSSES["logistic"](), 1e-2))
+            trainer.start(Schedule(Naive(sampling=sampling), b))
+            trainer.run(-(-6000 // b), np.array([-inf]), StopFlag())
+            found.append(trainer.state.screening.estimate / 6000)
+    np.testing.assert_allclose(found, found[0], rtol=0.1)

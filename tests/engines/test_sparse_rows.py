@@ -73,6 +73,14 @@ def test_slices_of_columns_cost_the_same(size):
     assert counts[: edges[1]].sum() > X.nnz / size
 
 
+@pytest.mark.parametrize(
+    ("columns", "size", "cuts"), [(16, 2, [8]), (16, 4, [4, 8, 12]), (2, 2, [1])]
+)
+def test_full_columns_are_cut_evenly(columns, size, cuts):
+    with place_on("cpu", sp.csr_array(np.ones((20, columns))), 1) as data:
+        assert even_cuts(data.rows, size).tolist() == cuts
+
+
 def test_a_sample_with_fewer_entries_than_slices():
     X = sp.csr_array((np.ones(2), ([0, 3], [1, 5])), shape=(4, 8))
     with place_on("cpu", X, 1) as data:

@@ -130,30 +130,55 @@ def test_the_longest_segment(draw):
     assert draw(visits, 2) == 6
 
 
+def rows_of_blocks(sampler, position):
+    """The rows that each block takes in the iteration at this position."""
+    found = []
+    for block in range(sampler.visits.edges.size - 1):
+        out = np.full(sampler.visits.order.size, -1)
+        count = sampler.list_rows(block, position, out, 0)
+        assert (out[count:] == -1).all()
+        found.append(out[:count])
+    return found
+
+
 @pytest.mark.parametrize(("blocks", "batch"), [(1, 5), (2, 2), (2, 12), (3, 12), (4, 40), (5, 15)])
 def test_blocks_share_the_rows_of_every_segment(blocks, batch):
-    """In an iteration no row is in two blocks, blocks differ by one row per segment at the most,
-    and where a block has a row per segment, it has one of each."""
-    sampler = make_block_sampler(make(200, blocks), batch)
-    share = batch // blocks
-    taken = [
-        [np.arange(*sampler.places(block, segment, 20)) for segment in range(blocks)]
-        for block in range(blocks)
-    ]
-    for segment, edge in enumerate(sampler.visits.edges[:-1]):
-        places = np.concatenate([taken[block][segment] for block in range(blocks)])
-        assert sorted(places) == list(range(edge + 20, edge + 20 + share))
-    sizes = [sum(map(len, own)) for own in taken]
-    assert sum(sizes) == batch
-    assert max(sizes) - min(sizes) <= blocks
+    sampler, share = make_block_sampler(make(200, blocks), batch), batch // blocks
+    visits = sampler.visits
+    for segment in range(blocks):
+        redraw(visits, segment)
+    taken = rows_of_blocks(sampler, 20)
+    assert [len(rows) for rows in taken] == [share] * blocks
+    segments = [set(visits.order[edge + 20 : edge + 20 + share]) for edge in visits.edges[:-1]]
+    assert sorted(np.concatenate(taken)) == sorted(row for rows in segments for row in rows)
     if share >= blocks:
-        assert all(len(places) for own in taken for places in own)
+        assert all(rows & set(own) for own in taken for rows in segments)
 
 
-def test_places_ahead_go_on_where_the_next_run_starts():
+def test_blocks_share_the_few_rows_that_are_left():
+    """Not one block all of them, and the other none."""
+    sampler = make_block_sampler(make(200, 2), 96)
+    visits = sampler.visits
+    visits.keep[:] = False
+    visits.keep[[3, 5, 7, 11, 150, 160, 170, 180, 190]] = True
+    for segment in range(2):
+        redraw(visits, segment)
+    taken = rows_of_blocks(sampler, 0)
+    assert sorted(np.concatenate(taken)) == [3, 5, 7, 11, 150, 160, 170, 180, 190]
+    for rows in taken:
+        assert (rows < 100).sum() == 2
+        assert 2 <= (rows >= 100).sum() <= 3
+    assert [len(rows) for rows in rows_of_blocks(sampler, 48)] == [0, 0]
+
+
+def test_rows_are_listed_as_far_as_there_is_room():
     sampler = make_block_sampler(make(40, 2), 8)
-    assert [sampler.ahead(place, 14, 30, 4) for place in (9, 10, 13)] == [13, 30, 33]
-    assert sampler.ahead(13, 14, 38, 4) == 39  # not beyond the order
+    for segment in range(2):
+        redraw(sampler.visits, segment)
+    whole, few = np.empty(40, np.int64), np.empty(3, np.int64)
+    assert sampler.list_rows(0, 4, whole, 0) == 4
+    assert sampler.list_rows(0, 4, few, 1) == 3
+    assert few[1:].tolist() == whole[:2].tolist()
 
 
 def test_compiled_and_plain_orders_are_the_same():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import batchsvm
+from batchsvm.engines.streamed import part_reader
 from batchsvm.files import libsvm
 from batchsvm.files.ahead import one_ahead
 
@@ -96,3 +97,51 @@ def test_nothing_waits_for_a_thread_when_a_generator_ends(monkeypatch):
             patch.setattr(threading.Thread, "join", join)
             for generator in (visit, text, numbers):
                 generator.close()
+
+
+def a_slow_read(monkeypatch):
+    """Reading a part waits for an event, but for the first part."""
+    begun, goes_on, real = threading.Event(), threading.Event(), part_reader.load
+    calls = []
+
+    def load(*arguments):
+        calls.append(arguments)
+        if len(calls) > 1:
+            begun.set()
+            assert goes_on.wait(10)
+        return real(*arguments)
+
+    monkeypatch.setattr(part_reader, "load", load)
+    return begun, goes_on
+
+
+def test_a_visit_that_ends_early_gives_its_buffers_back(monkeypatch):
+    X, y = np.eye(4000, 3), np.tile([1.0, -1.0], 2000)
+    with batchsvm.place([(X, y)] * 3, engine="streamed", max_memory="1MB") as data:
+        reader, parts = data._reader, range(len(data.packed.parts))
+        assert len(parts) > 2
+        begun, goes_on = a_slow_read(monkeypatch)
+        visit = reader.visit(parts)
+        next(visit)
+        assert begun.wait(10)
+        visit.close()
+        assert len(reader._buffers) == 1  # a part is being read into the other one
+        goes_on.set()
+        reader._coming.result()
+        list(reader.visit(parts))
+        assert len(reader._buffers) == 2
+
+
+def test_closed_data_wait_for_the_part_that_is_being_read(monkeypatch):
+    X, y = np.eye(4000, 3), np.tile([1.0, -1.0], 2000)
+    data = batchsvm.place([(X, y)] * 3, engine="streamed", max_memory="1MB")
+    begun, goes_on = a_slow_read(monkeypatch)
+    visit = data._reader.visit(range(3))
+    next(visit)
+    assert begun.wait(10)
+    visit.close()
+    coming = data._reader._coming
+    threading.Timer(0.2, goes_on.set).start()
+    data.close()
+    assert coming.done()
+    assert coming.exception() is None  # its file was there until it was read

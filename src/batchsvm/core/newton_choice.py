@@ -39,6 +39,7 @@ ENTRY_NS = 2.0  # of an entry of a row, in either
 SCREENING = 2.0  # times fewer rows are visited where some come to rest
 LEAST_TOL = 1e-12
 MAX_STEEPNESS = 100.0  # of phi'': a loss with a sharper bend is nearly one with a corner
+MAX_PULL = 1e30  # of a mean row: beyond, the Hessian has no digits left for the other rows
 
 
 def newton_reason(
@@ -60,6 +61,8 @@ def newton_reason(
     bias2 = 0.0 if problem.bias is None else float(problem.bias[0]) ** 2
     for norm2 in (lambda: float(facts.largest_norm2[0]), lambda: mean_norm2() + bias2):
         pull = steepness * norm2() * float(facts.largest_weight[0]) / lam_n
+        if not pull <= MAX_PULL:
+            return None
         epochs = (1.0 + pull) * log(1.0 / max(tol, LEAST_TOL)) / 2
         if smooth and getattr(problem.loss, "corners", True):
             epochs /= SCREENING

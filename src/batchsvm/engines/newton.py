@@ -136,6 +136,7 @@ class NewtonTrainer:
             found = solve_positive(hessian, -here.gradient)
             if found is not None:  # else lam is next to nothing
                 return found, is_rough
+            self._rough_steps = 0
 
         def times(v: np.ndarray) -> np.ndarray:
             product = self.data.hessian_times(self.smooth, W, v[:, np.newaxis])

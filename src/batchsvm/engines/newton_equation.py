@@ -69,13 +69,14 @@ def conjugate_gradients(
     by its products; after as many steps as there are columns it ends in any case."""
     found, residual = np.zeros_like(right), right.copy()
     direction, size2 = residual.copy(), inner(residual, residual)
-    for _ in range(right.size):
-        if size2 <= goal * goal:
-            break
-        product = times(direction)
-        length = size2 / inner(direction, product)
-        found += length * direction
-        residual -= length * product
-        size2, before = inner(residual, residual), size2
-        direction = residual + size2 / before * direction
+    with np.errstate(over="ignore", invalid="ignore"):  # a step that is not finite is not taken
+        for _ in range(right.size):
+            if size2 <= goal * goal:
+                break
+            product = times(direction)
+            length = size2 / inner(direction, product)
+            found += length * direction
+            residual -= length * product
+            size2, before = inner(residual, residual), size2
+            direction = residual + size2 / before * direction
     return found

@@ -122,21 +122,20 @@ class BlockSampler(NamedTuple):
     position: np.ndarray  # where in each segment the next iteration starts: one integer
     rows_per_block: int  # in an iteration
 
-    def places(self, block, segment, position):
-        """Where in the order the rows of a segment are that a block takes in the iteration at
-        `position`: from where to where."""
-        visits, share = self.visits, self.rows_per_block
+    def list_rows(self, block, position, out, count):
+        """Write the rows that a block takes in the iteration at `position` to `out`, from the place
+        `count` on, as far as there is room; returns where they end."""
+        visits = self.visits
         blocks = visits.edges.size - 1
-        part = (block + segment) % blocks  # such that no block gets all the larger parts
-        first, last = part * share // blocks, (part + 1) * share // blocks
-        return visits.edges[segment] + position + first, visits.edges[segment] + position + last
-
-    def ahead(self, place, end, next_start, count):
-        """The place `count` visits after this one; after `end`, the visits go on elsewhere."""
-        place += count
-        if place >= end:
-            place += next_start - end
-        return min(place, self.visits.order.size - 1)
+        for segment in range(blocks):
+            start = visits.edges[segment] + position
+            left = min(self.rows_per_block, max(visits.active[segment, 0] - position, 0))
+            part = (block + segment) % blocks  # such that no block gets all the larger parts
+            for k in range(start + part * left // blocks, start + (part + 1) * left // blocks):
+                if count < out.size:
+                    out[count] = visits.order[k]
+                    count += 1
+        return count
 
 
 def make_block_sampler(visits: VisitOrder, batch_size: int) -> BlockSampler:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +28,10 @@ def load_arrow() -> Any:
         raise ModuleNotFoundError(
             "CSV and Parquet files need pyarrow: pip install 'batchsvm[tables]'"
         ) from None
+    # pyarrow imports pandas, where it is installed, with its first column; Ctrl-C in the midst of
+    # that would be lost, and is not lost here.
+    with suppress(ImportError):
+        importlib.import_module("pandas")
     return pyarrow
 
 

@@ -194,12 +194,12 @@ class Logistic(NamedTuple):
         return alpha * np.log(alpha + 1.0 * (alpha <= 0.0)) + rest
 
     def dual_step(self, alpha, a, q):
-        short = q <= SMALL_CURVATURE
+        short = 1.0 * (q <= SMALL_CURVATURE)  # a number: Numba 0.61 has no np.all of a truth value
         if np.all(short):
             return short_logistic_step(alpha, a, q)
         new = long_logistic_step(alpha, a, q, self.newton_steps)
         if np.any(short):  # of an array
-            new = 1.0 * short * short_logistic_step(alpha, a, q) + (1.0 - short) * new
+            new = short * short_logistic_step(alpha, a, q) + (1.0 - short) * new
         return new
 
     cuda = {
@@ -235,7 +235,7 @@ def short_logistic_step(alpha, a, q):
     share = 1.0 / (1.0 + np.exp(np.minimum(a, 80.0)))
     moved = q * (alpha - share) / (1.0 + q * share * (1.0 - share))  # u + a
     more = moved
-    far = np.abs(moved) > SMALL_MOVE
+    far = 1.0 * (np.abs(moved) > SMALL_MOVE)
     if np.any(far):
         there = 1.0 / (1.0 + np.exp(np.minimum(a - moved, 80.0)))
         share = share + far * (there - share)

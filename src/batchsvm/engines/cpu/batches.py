@@ -138,7 +138,7 @@ def sdca_fixed_beta(dual, batch_worker, w, visits, rule, budget):
             alpha, new = examples[i].alpha, dual.step(i, a, beta)
             change = new - alpha
             seen += 1.0
-            if (start + k) % every == 0:
+            if (visited + k) % every == 0:
                 gap += every * dual.gap_of(i, a)
             violation += abs(change) * dual.curvature(i, beta)
             if screening.skips:

@@ -28,6 +28,7 @@ class Exchange(NamedTuple):
     local: np.ndarray  # for each worker: base and what the block at hand has added to it
     # For each turn and block: local - base at the end; what it gains in N D; ||local - base||^2.
     moves: np.ndarray
+    visited: np.ndarray  # for each worker: the rows of the block at hand, and some that follow
     moved: np.ndarray  # for each block: how many of its rows moved in this iteration
     rows: np.ndarray
     old: np.ndarray  # their alpha / c before
@@ -42,6 +43,7 @@ def make_exchange(workers: int, blocks: int, rows_per_block: int, d: int) -> Exc
         base=np.zeros((workers, wide + LINE)),
         local=np.zeros((workers, wide + LINE)),
         moves=_aligned(2 * blocks, wide).reshape(2, blocks, wide),
+        visited=np.zeros((workers, long + 2 * ROWS_AHEAD + LINE), np.int64),
         moved=np.zeros((blocks, 16), np.int64),
         rows=np.zeros((blocks, long), np.int64),
         old=np.zeros((blocks, long)),
@@ -74,6 +76,7 @@ def sdca_blocks(dual, block_worker, w, visits, theta, budget):
     me, blocks, order = worker.rank, order_of.edges.size - 1, order_of.order
     share = sampler.rows_per_block
     base, local = exchange.base[me, :d], exchange.local[me, :d]
+    visited = exchange.visited[me]
     for j in range(d):
         base[j] = w[j]
     position = sampler.position[0]
@@ -93,34 +96,29 @@ def sdca_blocks(dual, block_worker, w, visits, theta, budget):
             violation, kept = screening.sums[block, VIOLATION], screening.sums[block, KEPT]
             gain, moved = 0.0, 0
             slack = screening.slack(seen, violation)
-            for segment in range(blocks):
-                start, end = sampler.places(block, segment, position)
-                if segment + 1 < blocks:
-                    next_start, _ = sampler.places(block, segment + 1, position)
-                else:
-                    next_start, _ = sampler.places(block, 0, position + share)
-                active = order_of.edges[segment] + order_of.active[segment, 0]
-                for k in range(start, min(end, active)):
-                    i, near = order[k], order[sampler.ahead(k, end, next_start, ROWS_AHEAD)]
-                    far = order[sampler.ahead(k, end, next_start, 2 * ROWS_AHEAD)]
-                    rows.prefetch_row(far, near)
-                    prefetch(examples, near)
-                    a = dual.response(i, rows.dot(i, local))
-                    alpha, new = examples[i].alpha, dual.step(i, a, 1.0)
-                    change = new - alpha
-                    seen += 1.0
-                    gap += dual.gap_of(i, a)
-                    violation += abs(change) * dual.curvature(i, 1.0)
-                    if screening.skips:
-                        keeps = change != 0.0 or not dual.stays(i, a, 1.0, slack)
-                        order_of.keep[i] = keeps
-                        kept += keeps
-                    if change != 0.0:
-                        exchange.rows[block, moved], exchange.old[block, moved] = i, alpha
-                        moved += 1
-                        gain += dual.gain(i, new, a)
-                        examples[i].alpha = new
-                        rows.add(i, dual.unit * examples[i].signed_weight * change, local)
+            count = sampler.list_rows(block, position, visited, 0)
+            ahead = visited[: count + 2 * ROWS_AHEAD]  # rows of the next iteration are fetched too
+            known = sampler.list_rows(block, position + share, ahead, count)
+            for k in range(count):
+                i, near = visited[k], visited[min(k + ROWS_AHEAD, known - 1)]
+                rows.prefetch_row(visited[min(k + 2 * ROWS_AHEAD, known - 1)], near)
+                prefetch(examples, near)
+                a = dual.response(i, rows.dot(i, local))
+                alpha, new = examples[i].alpha, dual.step(i, a, 1.0)
+                change = new - alpha
+                seen += 1.0
+                gap += dual.gap_of(i, a)
+                violation += abs(change) * dual.curvature(i, 1.0)
+                if screening.skips:
+                    keeps = change != 0.0 or not dual.stays(i, a, 1.0, slack)
+                    order_of.keep[i] = keeps
+                    kept += keeps
+                if change != 0.0:
+                    exchange.rows[block, moved], exchange.old[block, moved] = i, alpha
+                    moved += 1
+                    gain += dual.gain(i, new, a)
+                    examples[i].alpha = new
+                    rows.add(i, dual.unit * examples[i].signed_weight * change, local)
             screening.store(block, seen, gap, violation, kept)
             exchange.moved[block, 0] = moved
             square = 0.0

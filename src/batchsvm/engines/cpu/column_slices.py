@@ -95,7 +95,7 @@ def even_cuts(rows: CSR, size: int) -> np.ndarray:
     columns, counts = np.unique(seen, return_counts=True)
     costs = np.cumsum(np.where(counts == 1, RARE_ENTRY_COST, counts))
     shares = np.arange(1, size) * costs[-1] / size
-    return columns[np.searchsorted(costs, shares)].astype(np.int64)
+    return columns[np.searchsorted(costs, shares, side="right")].astype(np.int64)
 
 
 def slice_columns(rows: Rows, pool: WorkerPool, size: int) -> list[ColumnSlice]:

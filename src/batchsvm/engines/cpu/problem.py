@@ -157,6 +157,7 @@ class CpuProblem(HostProblem):
     def _pass_at(
         self, w: np.ndarray, alpha_of: AlphaOf, show: OnResponses | None, combines: bool
     ) -> tuple[Sums, np.ndarray]:
+        self.data.require_open()
         size = norm(w)
         point = PrimalPoint(w, *self.response_error(w, size))
         dual = self.as_struct()

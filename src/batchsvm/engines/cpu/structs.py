@@ -24,7 +24,7 @@ struct_methods(
     Averaging.observe, Averaging.observe_primal, Averaging.note, Averaging.fade,
     Random.uniform, Random.permute, VisitOrder.redraw, VisitOrder.longest_segment,
     Sampler.active_rows, Sampler.is_spent, Sampler.shuffle, Sampler.renew, Sampler.epoch_is_over,
-    BlockSampler.places, BlockSampler.ahead,
+    BlockSampler.list_rows,
     Screening.store, Screening.slack, Screening.visits_per_term, Screening.kept_promise,
     Screening.end_epoch,
 )  # fmt: skip

@@ -107,9 +107,13 @@ class CudaDevice:
 
     def __enter__(self) -> CudaDevice:
         self._lock.acquire()
-        if self._depth == 0:
-            self._device.__enter__()
-            self._stream.__enter__()
+        try:
+            if self._depth == 0:
+                self._device.__enter__()
+                self._stream.__enter__()
+        except BaseException:
+            self._lock.release()
+            raise
         self._depth += 1
         return self
 

@@ -181,7 +181,9 @@ def _blocks_iteration(problem, state, sampler, target) -> bool:
     for block in range(blocks):
         local = state.w.copy()
         slack = screening.slack(screening.sums[block, SEEN], screening.sums[block, VIOLATION])
-        for i in _rows_of_block(sampler, block):
+        taken = np.empty(visits.order.size, np.int64)
+        count = sampler.list_rows(block, sampler.position[0], taken, 0)
+        for i in taken[:count]:
             A = np.array([i])
             X, (sign, weight, offset) = problem.rows_of(A), problem.parts(A)
             alpha, a = examples["alpha"][A], sign * (X @ local) - offset
@@ -212,16 +214,6 @@ def _blocks_iteration(problem, state, sampler, target) -> bool:
     sampler.position[0] = visits.order.size
     state.averaging.fade()
     return bool(screening.end_epoch(target, 0))
-
-
-def _rows_of_block(sampler, block) -> np.ndarray:
-    """The rows that a block takes in this iteration, some of every segment of the order."""
-    visits, found = sampler.visits, []
-    for segment in range(visits.edges.size - 1):
-        start, end = sampler.places(block, segment, sampler.position[0])
-        active = visits.edges[segment] + visits.active[segment, 0]
-        found.append(visits.order[start : max(start, min(end, active))])
-    return np.concatenate(found)
 
 
 def _gains(problem, A, new, a):

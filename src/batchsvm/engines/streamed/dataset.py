@@ -271,6 +271,7 @@ def _key(known: list[list[str]], cutting: Cutting) -> dict[str, Any]:
         "source": known,
         "part_bytes": cutting.part_bytes,
         "chunk_bytes": cutting.chunk_bytes,
+        "dealt_bytes": cutting.dealt_bytes,
         "streamed_parts": cutting.tuning.streamed_parts,
         "min_part_rows": cutting.tuning.min_part_rows,
     }

@@ -3,8 +3,8 @@
 Source files are often sorted, by class or by date, and training on parts needs fewer reads if
 each of them is like the whole.  So rows are dealt out to some tens of parts at random, each
 window of rows evenly.  When parts are full, as many new ones are begun.  Which part a row goes
-to depends on the seed, on the number of the row and on the chunks alone, so that one part can be
-made anew.
+to depends on the seed, on the number of the row and on the groups of chunks that are dealt out
+together, so that one part can be made anew.
 """
 
 from __future__ import annotations
@@ -116,10 +116,11 @@ class _Packing:
         held, size = [], 0
         for chunk in self.chunks:
             held.append(chunk)
-            size += chunk.rows.nbytes
+            size += chunk.rows.nbytes + 32 * chunk.norms2.size
             if size >= self.cutting.dealt_bytes:
-                yield stacked_chunks(held)
-                held, size = [], 0
+                group, held, size = stacked_chunks(held), [], 0  # the chunks are not held any more
+                yield group
+                del group
         if held:
             yield stacked_chunks(held)
 

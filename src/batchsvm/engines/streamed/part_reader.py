@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import closing
+from concurrent.futures import CancelledError, Future
+from contextlib import closing, suppress
 from pathlib import Path
 from threading import RLock
 from typing import NamedTuple
@@ -48,6 +48,7 @@ class PartReader:
         self._size = max(packed.loaded_bytes(p) for p in range(len(packed.parts)))
         self._buffers: list[Buffer] = []
         self._visitors = 0
+        self._coming: Future[LoadedPart] | None = None  # the part that is being read ahead
         self._seen: dict[tuple[int, bool], tuple[tuple[int, int, int], ...]] = {}
         self._lock = RLock()  # the garbage collector may end a visit in the midst of another
 
@@ -80,20 +81,26 @@ class PartReader:
             self._give_back(buffer)
 
     def _ahead(self, order: Sequence[int]) -> Iterator[tuple[int, LoadedPart]]:
-        buffers = [self._take(), self._take()]
-        coming: Future[LoadedPart] | None = None
+        filled, filling = self._take(), self._take()
         with threads_ahead() as ahead:
             try:
                 for j, p in enumerate(order):
-                    if coming is None:
-                        coming = ahead.submit(self._load, p, buffers[j % 2], True)
-                    loaded, coming = coming.result(), None
+                    if j == 0:
+                        self._coming = ahead.submit(self._load, p, filling, True)
+                    assert self._coming is not None
+                    loaded, self._coming = self._coming.result(), None
+                    filled, filling = filling, filled
                     if j + 1 < len(order):
-                        coming = ahead.submit(self._load, order[j + 1], buffers[(j + 1) % 2], True)
+                        self._coming = ahead.submit(self._load, order[j + 1], filling, True)
                     yield p, loaded
             finally:
-                if coming is None or coming.done():  # else a part is being read into one of them
-                    self._give_back(*buffers)
+                self._give_back(filled)
+                coming = self._coming
+                if coming is None or coming.cancel():
+                    self._coming = None
+                    self._give_back(filling)
+                else:  # when the part is there
+                    coming.add_done_callback(lambda _: self._give_back(filling))
 
     def some_rows(self, p: int, rows: np.ndarray) -> Dense | CSR:
         """A copy of some rows of a part, in this order; the others are not read."""
@@ -104,6 +111,11 @@ class PartReader:
             return read_some_rows(self.packed, p, rows)
 
     def close(self) -> None:
+        """Wait for a part that is being read, since the caller may remove its file now."""
+        coming, self._coming = self._coming, None
+        if coming is not None:
+            with suppress(CancelledError):
+                coming.exception()  # of a part that nobody asks for any more
         self._buffers = []
 
     def _take(self) -> Buffer:
