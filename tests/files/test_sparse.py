@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 import batchsvm
 from batchsvm import BatchSVC, BatchSVCCV, BatchSVR
-from batchsvm.engines.cpu.rows import indices_are_distinct, indices_increase, unsigned
+from batchsvm.engines.cpu.indices import indices_are_distinct, indices_increase
+from batchsvm.engines.cpu.rows import unsigned
 from batchsvm.files import DataFileError, read, write
 from batchsvm.files.sparse import BrokenMatrixError, check_sparse
 from batchsvm.models.fitting import certify_model, fit_model

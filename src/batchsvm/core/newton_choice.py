@@ -39,7 +39,7 @@ ENTRY_NS = 2.0  # of an entry of a row, in either
 SCREENING = 2.0  # times fewer rows are visited where some come to rest
 LEAST_TOL = 1e-12
 MAX_STEEPNESS = 100.0  # of phi'': a loss with a sharper bend is nearly one with a corner
-MAX_PULL = 1e30  # of a mean row: beyond, the Hessian has no digits left for the other rows
+MAX_PULL = 1e30  # of a row: beyond, the Hessian has no digits left for the other rows
 
 
 def newton_reason(

@@ -8,13 +8,8 @@ import numpy as np
 
 from batchsvm.core.data_checks import as_matrix, refuse_broken, tell_conversion
 from batchsvm.core.tuning import Tuning
-from batchsvm.engines.cpu.rows import (
-    CSR,
-    Dense,
-    indices_are_distinct,
-    indices_increase,
-    unsigned,
-)
+from batchsvm.engines.cpu.indices import indices_are_distinct, indices_increase
+from batchsvm.engines.cpu.rows import CSR, Dense, unsigned
 from batchsvm.engines.cpu.workers import WorkerPool
 
 

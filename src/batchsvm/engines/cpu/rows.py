@@ -26,7 +26,9 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from batchsvm.compiled import Kernel, struct_methods, summed_in_order
+from batchsvm.compiled import Kernel, struct_methods
+from batchsvm.engines.cpu.entries import sparse_add_norm2, sparse_dot
+from batchsvm.engines.cpu.indices import longest_row
 from batchsvm.engines.cpu.prefetch import LINE, MOST_LINES, ROWS_AHEAD, prefetch
 
 
@@ -106,46 +108,6 @@ class Dense(NamedTuple):
 
     def prefetch_row(self, i, j):
         prefetch(self.values, j)
-
-
-@summed_in_order
-def sparse_dot(values, indices, start, stop, w):
-    """The sum of values[k] * w[indices[k]], k from `start` to `stop`.
-
-    Two sums hide how long an addition takes.  Were LLVM allowed to reorder them, it would gather
-    entries of w by vector instructions, which take 1.2 to 1.6 times as long.
-    """
-    even, odd = 0.0, 0.0
-    k, end = np.int64(start), np.int64(stop)
-    while k + 1 < end:
-        even += values[k] * w[indices[k]]
-        odd += values[k + 1] * w[indices[k + 1]]
-        k += 2
-    if k < end:
-        even += values[k] * w[indices[k]]
-    return even + odd
-
-
-@summed_in_order
-def sparse_add_norm2(values, indices, start, stop, c, v):
-    """v[indices[k]] += c * values[k], k from `start` to `stop`, whose indices are distinct; returns
-    the change of ||v||^2, by two sums."""
-    even, odd = 0.0, 0.0
-    k, end = np.int64(start), np.int64(stop)
-    while k + 1 < end:
-        i, j = indices[k], indices[k + 1]
-        old, other = v[i], v[j]
-        step, other_step = c * values[k], c * values[k + 1]
-        v[i] = old + step
-        v[j] = other + other_step
-        even += step * (2.0 * old + step)
-        odd += other_step * (2.0 * other + other_step)
-        k += 2
-    if k < end:
-        old, step = v[indices[k]], c * values[k]
-        v[indices[k]] = old + step
-        even += step * (2.0 * old + step)
-    return even + odd
 
 
 class CSR(NamedTuple):
@@ -327,49 +289,6 @@ def some_norms2(rows, start, out):
     """||x_i||^2 of a block of rows; not finite where the row is not."""
     for k in range(out.size):
         out[k] = rows.norm2(start + k)
-
-
-@Kernel
-def longest_row(starts):
-    """The number of non-zeros in the longest row."""
-    longest = np.int64(0)
-    for i in range(starts.size - 1):
-        longest = max(longest, np.int64(starts[i + 1]) - np.int64(starts[i]))
-    return longest
-
-
-@Kernel
-def indices_increase(indices, starts, columns, begin, end):
-    """Whether, in rows from `begin` to `end`, starts grow, and indices increase strictly and
-    are below `columns`."""
-    for i in range(begin, end):
-        start, stop = np.int64(starts[i]), np.int64(starts[i + 1])
-        if start < 0 or start > stop or stop > indices.size:  # below 0: from 2^63 on, unsigned
-            return False
-        if start == stop:
-            continue
-        falls = 0
-        for k in range(start + 1, stop):  # without a way out, so that it is vectorised
-            falls += indices[k] <= indices[k - 1]
-        last = np.int64(indices[stop - 1])
-        if falls or last < 0 or last >= columns:
-            return False
-    return True
-
-
-@Kernel
-def indices_are_distinct(indices, starts, last_row):
-    """Whether no row has an index twice or beyond the columns; last_row is -1 for each column."""
-    for i in range(starts.size - 1):
-        start, stop = np.int64(starts[i]), np.int64(starts[i + 1])
-        if start < 0 or start > stop or stop > indices.size:
-            return False
-        for k in range(start, stop):
-            index = np.int64(indices[k])
-            if index < 0 or index >= last_row.size or last_row[index] == i:
-                return False
-            last_row[index] = i
-    return True
 
 
 @Kernel

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from batchsvm.engines.cpu.rows import CSR, Dense, indices_increase, unsigned
+from batchsvm.engines.cpu.indices import indices_increase
+from batchsvm.engines.cpu.rows import CSR, Dense, unsigned
 from batchsvm.engines.labels import Labels
 from batchsvm.engines.streamed.errors import DamagedPartError, naming
 from batchsvm.files.atomic import replacing

@@ -1,0 +1,47 @@
+"""Sums over the entries of one sparse row, in a fixed order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from batchsvm.compiled import summed_in_order
+
+
+@summed_in_order
+def sparse_dot(values, indices, start, stop, w):
+    """The sum of values[k] * w[indices[k]], k from `start` to `stop`.
+
+    Two sums hide how long an addition takes.  Were LLVM allowed to reorder them, it would gather
+    entries of w by vector instructions, which take 1.2 to 1.6 times as long.
+    """
+    even, odd = 0.0, 0.0
+    k, end = np.int64(start), np.int64(stop)
+    while k + 1 < end:
+        even += values[k] * w[indices[k]]
+        odd += values[k + 1] * w[indices[k + 1]]
+        k += 2
+    if k < end:
+        even += values[k] * w[indices[k]]
+    return even + odd
+
+
+@summed_in_order
+def sparse_add_norm2(values, indices, start, stop, c, v):
+    """v[indices[k]] += c * values[k], k from `start` to `stop`, whose indices are distinct; returns
+    the change of ||v||^2, by two sums."""
+    even, odd = 0.0, 0.0
+    k, end = np.int64(start), np.int64(stop)
+    while k + 1 < end:
+        i, j = indices[k], indices[k + 1]
+        old, other = v[i], v[j]
+        step, other_step = c * values[k], c * values[k + 1]
+        v[i] = old + step
+        v[j] = other + other_step
+        even += step * (2.0 * old + step)
+        odd += other_step * (2.0 * other + other_step)
+        k += 2
+    if k < end:
+        old, step = v[indices[k]], c * values[k]
+        v[indices[k]] = old + step
+        even += step * (2.0 * old + step)
+    return even + odd
