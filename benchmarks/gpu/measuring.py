@@ -26,6 +26,7 @@ from batchsvm.core.reading import read_many
 from benchmarks.words import length
 from experiments.machine import machine
 
+WARM_SECONDS = 0.5  # of fits that take milliseconds, before those that are timed
 PACKAGES = ("numpy", "scipy", "cupy", "torch", "snapml")
 SHOWN = (  # of the facts of a measurement, on its line
     "epochs", "ms_per_epoch", "worst_gap", "converged", "problems", "first_seconds",
@@ -111,7 +112,6 @@ class Bench:
 
     def seconds(self, work: Callable[[], Any]) -> tuple[float, Any]:
         """How long the work takes until the device is done with it, and its result."""
-        gc.collect()
         self.device.synchronize()
         began = perf_counter()
         result = work()
@@ -122,7 +122,9 @@ class Bench:
         self, work: Callable[[], Any], count: int, budget: float = inf
     ) -> tuple[list[float], Any]:
         """The times of some repetitions, fewer where these seconds are spent, and the last result.
-        One result at a time is kept, since it may hold memory of the device."""
+        One result at a time is kept, since it may hold memory of the device.  Garbage is collected
+        once, before them: after that, the caches of the host are cold."""
+        gc.collect()
         taken: list[float] = []
         result = None
         while len(taken) < self.times(count) and sum(taken) < budget:
@@ -130,6 +132,14 @@ class Bench:
             seconds, result = self.seconds(work)
             taken.append(seconds)
         return taken, result
+
+    def warm(self, work: Callable[[], Any], count: int) -> tuple[list[float], Any]:
+        """The same for work of some milliseconds, after it has been repeated for a while: the
+        clocks of a device that was idle take so long to rise."""
+        began = perf_counter()
+        while not self.quick and perf_counter() - began < WARM_SECONDS:
+            work()
+        return self.repeated(work, count)
 
     def keep(self, name: str, taken: list[float], **facts: Any) -> None:
         """Append a measurement to the file, and print a line."""

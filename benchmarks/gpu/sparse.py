@@ -42,9 +42,9 @@ def time_text(bench: Bench, name: str, rows: Any, lam: float, goal: float) -> fl
     shape = {"rows": X.shape[0], "columns": X.shape[1], "nonzeros": int(X.nnz)}
     facts = shape | {"loss": "hinge", "lam": lam, "goal": goal, "tol": tol}
     first, _ = bench.seconds(lambda: fit(on_device, labels, tol))
-    taken, solution = bench.repeated(lambda: fit(on_device, labels, tol), 5)
+    taken, solution = bench.warm(lambda: fit(on_device, labels, tol), 5)
     bench.keep(name, taken, **facts, first_seconds=first, **facts_of(solution))
-    taken, solution = bench.repeated(lambda: fit(X, y, tol), 5)
+    taken, solution = bench.warm(lambda: fit(X, y, tol), 5)
     bench.keep(f"{name}, with upload", taken, **facts, **facts_of(solution))
     closer = fit(on_device, labels, tol / 10)
     return float(closer.certificate.dual_below)
@@ -79,7 +79,7 @@ def time_snap(bench: Bench, name: str, rows: Any, lam: float, goal: float, dual:
         above = primal(X, y, w, lam) - dual
         if above <= goal or seconds > 20:
             break
-    taken, w = bench.repeated(lambda: fit(tol), 5, budget=20)
+    taken, w = bench.warm(lambda: fit(tol), 5)
     above = primal(X, y, w, lam) - dual
     bench.keep(
         f"{name}, Snap ML", taken, **facts, tol=tol, suboptimality=above, reached=above <= goal

@@ -57,6 +57,28 @@ def test_one_row_at_a_time_is_serial_sdca(loss_name):
         np.testing.assert_allclose(alphas(trainer, 1)[:, 0], weights * alpha, rtol=1e-9, atol=1e-11)
 
 
+def test_a_combination_that_is_computed_ahead_is_that_of_the_alpha_of_its_pass():
+    """After an epoch that has shown a small gap, the full pass computes it; steps make it void."""
+    X, y = toy("hinge")
+    with place_on("gpu", sp.csr_array(X), 1) as data:
+        trainer = trainer_of(data, y, "hinge")
+        for until in (N, 2 * N):
+            trainer.run(until, np.array([np.inf]), StopFlag())
+            trainer.sums(trainer.point(), screen=True)
+            assert trainer._ahead is not None
+        trainer.run(3 * N, np.array([-np.inf]), StopFlag())
+        assert trainer._ahead is None
+        trainer.sums(trainer.point(), screen=True)
+        assert trainer._ahead is None  # no small gap was shown
+        trainer.run(4 * N, np.array([np.inf]), StopFlag())
+        trainer.sums(trainer.point(), screen=True)
+        for _ in range(2):  # the second one is computed when it is asked for
+            found = trainer.combination()[:, 0]
+            expected = X.T @ (y * alphas(trainer, 1)[:, 0])
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
+            assert trainer._ahead is None
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 16, 17, 1000, 4097])
 def test_every_epoch_visits_every_row_once_in_a_fresh_order(n):
     orders = [permutation(key, epoch, n) for key in (7, 2**63 + 11) for epoch in range(4)]

@@ -183,6 +183,7 @@ def _two_numbers_on_device(y: Any) -> tuple[np.ndarray, np.ndarray] | None:
     low, high = y.min(), y.max()
     upper = y == high
     are_two = (upper | (y == low)).all()  # all of it is under way before anything is waited for
+    low, high = to_host(low), to_host(high)
     ends = np.array([float(low), float(high)])
     if np.abs(ends).max() > 2.0**53:  # labels that float64 does not tell apart
         return None
@@ -190,7 +191,7 @@ def _two_numbers_on_device(y: Any) -> tuple[np.ndarray, np.ndarray] | None:
         return None
     signs = to_host(upper).view(np.int8) * np.int8(2)
     signs -= 1
-    return signs, ends.astype(to_host(y[:1]).dtype)
+    return signs, ends.astype(low.dtype)
 
 
 def refuse_infinite_loss(losses_at_zero: float, name: str = "y") -> None:

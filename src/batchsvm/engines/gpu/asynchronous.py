@@ -131,6 +131,7 @@ class AsynchronousTrainer(GroupTrainer):
 
     def run(self, until: int, targets: np.ndarray, stop: StopFlag) -> Progress:
         estimates = np.full(self.problem.k, inf)
+        self._certifies_next, self._ahead = False, None  # alpha will change
         with self.device as device:
             self._take_recomputed()
             self._leave(~np.isnan(targets))
@@ -147,6 +148,7 @@ class AsynchronousTrainer(GroupTrainer):
                 self._visits_since_refresh += int(control[EpochControl.VISITS])
                 if control[EpochControl.EPOCHS] and control[EpochControl.ENOUGH]:
                     estimates[self.active] = self._line(Line.SHOWN) / weight
+                    self._certifies_next = True
                     break
                 if self._visits_since_refresh >= REFRESH_VISITS and self.state.real == "float32":
                     self._set_w(self._combination())

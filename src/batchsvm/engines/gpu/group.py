@@ -39,6 +39,9 @@ class GroupTrainer:
         self.device: CudaDevice = data.device
         self._fetched: tuple[Any, Any] = (None, None)  # a point on this host, and on the device
         self._recomputed: Any = None  # sum_i alpha_i s_i x_i of the last certificate
+        # Whether the next full pass is likely to end in a certificate; the combination of that
+        # certificate, if the device computes it already.
+        self._certifies_next, self._ahead = False, None
 
     @property
     def _dual(self) -> DeviceDual:
@@ -85,6 +88,9 @@ class GroupTrainer:
 
     def sums(self, W: np.ndarray, screen: bool = False) -> Sums:
         with self.device:
+            if screen and self._certifies_next:
+                # It is under way while this host prepares the sums.
+                self._ahead = self._combination()
             own = W
             if self.active.size < self.problem.k:
                 own = np.ascontiguousarray(W[:, self.active])
@@ -108,7 +114,8 @@ class GroupTrainer:
 
     def combination(self) -> np.ndarray:
         with self.device as device:
-            self._recomputed = found = self._combination()
+            ahead, self._ahead = self._ahead, None
+            self._recomputed = found = self._combination() if ahead is None else ahead
             return self._scattered(device.to_host_for_a_moment(found).T)
 
     def _take_recomputed(self) -> None:

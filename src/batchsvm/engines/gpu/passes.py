@@ -60,7 +60,9 @@ def point_pass(
     norms, errors = np.zeros(K), np.zeros((3, K))
     if W is not None:
         norms = column_norms(W)
-        is_rounded = W.any(axis=0) | problem.has_offset
+        is_rounded = (norms != 0.0) | problem.has_offset
+        if not is_rounded.all():  # the square of a tiny entry is 0
+            is_rounded |= W.any(axis=0)
         for k in np.flatnonzero(is_rounded).tolist():
             errors[:, k] = response_error(
                 float(norms[k]), p, facts.longest_row, float(problem.offset[k]), problem.radius
