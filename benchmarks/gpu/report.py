@@ -154,8 +154,8 @@ def text(rows: Rows) -> str:
     return cells and (
         "### Text\n\nHinge, CSR in float32. The goal is absolute. For batchsvm it is the proven"
         " bound; for Snap ML it is its objective in float64 minus a certified lower bound on the"
-        " optimum, with the loosest setting that reaches the goal. Each solver runs for half a second"
-        " before its five fits that are timed.\n\n" + table(heads, cells)
+        " optimum, with the loosest setting that reaches the goal. Each solver runs for half"
+        " a second before its five fits that are timed.\n\n" + table(heads, cells)
     )
 
 
