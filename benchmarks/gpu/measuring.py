@@ -110,8 +110,10 @@ class Bench:
     def times(self, count: int) -> int:
         return 1 if self.quick else count
 
-    def seconds(self, work: Callable[[], Any]) -> tuple[float, Any]:
+    def seconds(self, work: Callable[[], Any], collects: bool = True) -> tuple[float, Any]:
         """How long the work takes until the device is done with it, and its result."""
+        if collects:
+            gc.collect()
         self.device.synchronize()
         began = perf_counter()
         result = work()
@@ -119,27 +121,32 @@ class Bench:
         return perf_counter() - began, result
 
     def repeated(
-        self, work: Callable[[], Any], count: int, budget: float = inf
+        self,
+        work: Callable[[], Any],
+        count: int,
+        budget: float = inf,
+        collects: bool = True,
     ) -> tuple[list[float], Any]:
         """The times of some repetitions, fewer where these seconds are spent, and the last result.
-        One result at a time is kept, since it may hold memory of the device.  Garbage is collected
-        once, before them: after that, the caches of the host are cold."""
-        gc.collect()
+        One result at a time is kept, since it may hold memory of the device."""
         taken: list[float] = []
         result = None
         while len(taken) < self.times(count) and sum(taken) < budget:
             result = None
-            seconds, result = self.seconds(work)
+            seconds, result = self.seconds(work, collects)
             taken.append(seconds)
         return taken, result
 
-    def warm(self, work: Callable[[], Any], count: int) -> tuple[list[float], Any]:
-        """The same for work of some milliseconds, after it has been repeated for a while: the
-        clocks of a device that was idle take so long to rise."""
+    def warm(
+        self, work: Callable[[], Any], count: int, budget: float = inf
+    ) -> tuple[list[float], Any]:
+        """The same for work of some milliseconds, after it has been repeated for a while.  Garbage
+        is collected once, before the repetitions: it leaves the caches of the host cold."""
         began = perf_counter()
         while not self.quick and perf_counter() - began < WARM_SECONDS:
             work()
-        return self.repeated(work, count)
+        gc.collect()
+        return self.repeated(work, count, budget, collects=False)
 
     def keep(self, name: str, taken: list[float], **facts: Any) -> None:
         """Append a measurement to the file, and print a line."""

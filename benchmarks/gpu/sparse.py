@@ -79,7 +79,7 @@ def time_snap(bench: Bench, name: str, rows: Any, lam: float, goal: float, dual:
         above = primal(X, y, w, lam) - dual
         if above <= goal or seconds > 20:
             break
-    taken, w = bench.warm(lambda: fit(tol), 5)
+    taken, w = bench.warm(lambda: fit(tol), 5, budget=20)
     above = primal(X, y, w, lam) - dual
     bench.keep(
         f"{name}, Snap ML", taken, **facts, tol=tol, suboptimality=above, reached=above <= goal
