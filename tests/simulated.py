@@ -41,10 +41,14 @@ class SimulatedDevice:
     def synchronize(self):
         pass
 
+    def zeros(self, *arrays):
+        return [np.zeros(shape, kind) for shape, kind in arrays]
+
     def upload(self, array, dtype=None):
         return np.array(array, dtype)  # a copy, as on a device
 
-    upload_large = upload
+    def upload_large(self, *arrays):
+        return [np.array(array) for array in arrays]
 
     def to_host(self, array):
         return np.array(array)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from batchsvm.engines.gpu.sparse_kernels import EpochControl, Line
-from batchsvm.engines.gpu.strips import in_order, in_strips
-from simulated_sparse import TINY, chosen_rows, examples
+from batchsvm.engines.gpu.strips import in_strips
+from simulated_sparse import TINY, chosen_rows, examples, in_order
 
 ROUNDING = {"float32": 1e-6, "float64": 1e-13}
 GAPS, GAIN, SQUARES = range(3)  # lines of the sums of an epoch
@@ -19,6 +19,8 @@ class SimulatedRows:
     """Stands for what `DeviceKernels` adds."""
 
     def train_rows(self, s, epoch, visits):
+        if not visits:
+            return
         assert s.W.dtype == s.alpha.dtype == s.constants.dtype == s.units.dtype == s.real
         control, n = s.control, s.rows.n
         position, left, epochs, is_enough = int(control[EpochControl.POSITION]), visits, 0, False
@@ -115,6 +117,6 @@ def _end_epoch(s):
         now[:, fell] = before[:, fell]
         before[:] = now
     s.sums[:] = 0
-    reached = np.count_nonzero(~fell & (shown <= s.goals))
+    reached = np.count_nonzero(~fell & (shown <= s.lines[Line.GOAL]))
     s.control[EpochControl.ENOUGH] = reached >= s.share * s.K
     return bool(s.control[EpochControl.ENOUGH])

@@ -10,10 +10,15 @@ import scipy.sparse as sp
 
 from batchsvm.engines.gpu.sparse_kernels import Control, Setting
 from batchsvm.engines.gpu.sparse_read import CsrFact
-from batchsvm.engines.gpu.strips import in_strips
+from batchsvm.engines.gpu.strips import STRIPS, in_strips
 
 TINY = {"float32": 1e-30, "float64": 1e-300}
 AFTER_REFUSAL = 1.5
+
+
+def in_order(array):
+    """The way back from `in_strips`."""
+    return array.reshape(STRIPS, -1, array.shape[1]).swapaxes(0, 1).reshape(array.shape)
 
 
 def examples(targets, constants, problems, loss, rows, k):
@@ -62,14 +67,20 @@ class SimulatedSparse:
 
     # csr.cu
 
-    def csr_check(self, indices, starts, facts):
+    def csr_check(self, rows, norms2, facts):
+        values, indices, starts = rows.values, rows.indices, rows.starts
+        largest = facts.view(np.float64)
         for row in range(starts.size - 1):
+            norms2[row] = 0
             begin, end = int(starts[row]), int(starts[row + 1])
             facts[CsrFact.FALLS] |= end < begin
             if begin < 0 or end <= begin or end > indices.size:
                 continue
             own = indices[begin:end]
-            facts[CsrFact.LOWEST] = min(facts[CsrFact.LOWEST], own.min())
+            with np.errstate(over="ignore", invalid="ignore"):
+                norms2[row] = np.sum(values[begin:end].astype(np.float64) ** 2)
+            largest[CsrFact.LARGEST_NORM2] = np.maximum(largest[CsrFact.LARGEST_NORM2], norms2[row])
+            facts[CsrFact.BELOW_ZERO] = max(facts[CsrFact.BELOW_ZERO], -own.min())
             facts[CsrFact.HIGHEST] = max(facts[CsrFact.HIGHEST], own.max())
             facts[CsrFact.UNORDERED] |= bool((own[1:] <= own[:-1]).any())
             facts[CsrFact.LONGEST] = max(facts[CsrFact.LONGEST], end - begin)
@@ -93,6 +104,10 @@ class SimulatedSparse:
         kept, padding = cut >= 0, out.shape[1] - rows.d
         found = as_csr(rows)[cut[kept]].T @ coefficients[:, kept].T
         out += in_strips(np.pad(found, ((0, padding), (0, 0)))).T
+
+    def from_strips(self, array, out, adds=False):
+        found = in_order(array)[: out.shape[1]].T.astype(np.float64)
+        out[:] = out + found if adds else found
 
     def csr_columns(self, columns, coefficients, out):
         out += (as_csr(columns) @ coefficients.T).T

@@ -15,11 +15,12 @@ from batchsvm.core.layout import Schedule
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import make_problem
 from batchsvm.engines import place_on
-from batchsvm.engines.gpu.strips import STRIPS, in_order, in_strips, strip_columns
+from batchsvm.engines.gpu.strips import STRIPS, in_strips, strip_columns
 from batchsvm.methods import Asynchronous
 from gpu.pairs import loss_of
 from helpers import LAM, quietly, signs_and_offsets, toy
 from simulated_rows import permutation
+from simulated_sparse import in_order
 
 N, D = 60, 6
 

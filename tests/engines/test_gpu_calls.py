@@ -129,12 +129,13 @@ def test_how_often_a_fit_turns_to_the_device(monkeypatch):
     X = sp.random_array((4000, 3000), density=0.005, rng=rng, format="csr", dtype=np.float32)
     y = np.sign(X @ rng.normal(size=3000) + 1e-9)
     data = place_simulated(X)
-    assert counts == {"upload": 1, "to_host": 1}  # beside the parts: what is found of them
+    assert counts == {"to_host": 1}  # what is found of the parts
     problem = make_problem(data.targets(y), LOSSES["hinge"](), 1e-3)
     [solution] = train(data, problem, read_options(tol=1e-3), Start(0))
     epochs, certificates = solution.history.epoch[-1], len(solution.history.gap)
     assert certificates <= 3
     launches = epochs / 6 + 4
+    print(counts, launches, certificates)
     assert counts["to_host"] <= launches + 6 * certificates + 8
     assert counts["upload"] <= 2 * launches + 4 * certificates + 16
 

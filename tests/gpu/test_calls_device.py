@@ -15,8 +15,10 @@ from test_sparse_device import Pair, close, compare_states, text_like  # noqa: E
 
 from batchsvm.core.parallel import StopFlag  # noqa: E402
 from batchsvm.engines.gpu.dataset import place  # noqa: E402
-from batchsvm.engines.gpu.device import LARGE_BYTES, device_of  # noqa: E402
-from batchsvm.engines.gpu.sparse_read import OF_NO_ROW  # noqa: E402
+from batchsvm.engines.gpu.device import device_of  # noqa: E402
+from batchsvm.engines.gpu.sparse_read import CsrFact  # noqa: E402
+from batchsvm.engines.gpu.sparse_rows import CsrRows  # noqa: E402
+from batchsvm.engines.gpu.uploads import LARGE_BYTES  # noqa: E402
 from batchsvm.methods import Aggressive, Naive, Pegasos, Safe  # noqa: E402
 from simulated import SimulatedDevice  # noqa: E402
 
@@ -57,10 +59,24 @@ def test_what_is_found_of_sparse_rows(kinds):
         found = []
         for device in (device_of(), SimulatedDevice()):
             with device:
-                facts = device.upload(OF_NO_ROW)
-                device.kernels.csr_check(*map(device.upload, parts), facts)
-                found.append(device.to_host(facts))
-        assert np.array_equal(*found)
+                facts, norms2 = device.xp.zeros(len(CsrFact), np.int64), device.xp.empty(X.shape[0])
+                arrays = (device.upload(array) for array in (X.data, *parts))
+                rows = CsrRows(device, *arrays, X.shape[1], X.nnz)
+                device.kernels.csr_check(rows, norms2, facts)
+                found.append((device.to_host(facts), device.to_host(norms2)))
+        (facts, norms2), (simulated, expected) = found
+        largest = CsrFact.LARGEST_NORM2
+        assert np.array_equal(facts[:largest], simulated[:largest])
+        assert facts.view(np.float64)[largest] == norms2.max()
+        close("norms2", norms2, expected, 1e-14)
+
+
+@pytest.mark.parametrize("bad", [np.nan, -np.nan, np.inf])
+def test_a_norm_that_is_not_finite_is_the_largest(bad):
+    X = text_like(300, 70, 10)[0]
+    X.data[1234] = bad
+    with pytest.raises(ValueError, match="X must be finite"):
+        place(X, 1)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
@@ -68,9 +84,24 @@ def test_what_is_found_of_sparse_rows(kinds):
 def test_uploads_in_blocks(dtype, size):
     values = np.random.default_rng(0).integers(0, 2**20, size).astype(dtype)
     with device_of() as device:
-        found = device.upload_large(values)
+        few = np.arange(7)
+        found, *others = device.upload_large(values, few, values[::-1])
         assert found.dtype == dtype
         assert np.array_equal(device.to_host(found), values)
+        assert np.array_equal(device.to_host(others[0]), few)
+        assert np.array_equal(device.to_host(others[1]), values[::-1])
+
+
+def test_small_uploads_do_not_overwrite_each_other():
+    """The buffer that they go through is used again, many times over."""
+    with device_of() as device:
+        sent = [np.full(1 + number % 900, number, np.float64) for number in range(3000)]
+        found = [device.upload(array) for array in sent]
+        for array, there in zip(sent, found, strict=True):
+            assert np.array_equal(device.to_host(there), array)
+        assert device.upload(np.array(2.5)).shape == ()
+        assert device.upload(np.zeros((0, 3))).shape == (0, 3)
+        assert device.upload(np.arange(6).reshape(2, 3).T, np.float32).dtype == np.float32
 
 
 def test_a_broken_matrix_of_the_host_is_refused():

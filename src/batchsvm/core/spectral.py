@@ -217,10 +217,10 @@ def _estimate(data: Dataset, query: SpectralQuery, rng: np.random.Generator) -> 
     rows = np.sort(rng.choice(n, few, replace=False))
     v, largest = rng.standard_normal(few), 1.0
     for _ in range(ESTIMATE_STEPS):
-        if (length := norm(v)) == 0.0:  # these rows are all zero
+        if (length := sqrt(v @ v)) == 0.0:  # these rows are all zero
             break
         v = v / length
         u = data.row_gram_times(rows, v, query.normalize, query.bias)
-        largest, v = inner(u, v), u
+        largest, v = float(u @ v), u
     others = max(largest - 1.0, 0.0) / max(few - 1, 1)
     return Sigma2((1.0 + (n - 1) * others) / n, f"estimate from {few} rows", nan)

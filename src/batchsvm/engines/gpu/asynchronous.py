@@ -22,7 +22,7 @@ from batchsvm.engines.gpu.precision import STALLED, first_real
 from batchsvm.engines.gpu.sparse import ENTRIES_PER_LAUNCH
 from batchsvm.engines.gpu.sparse_kernels import COPIES, EPOCH_SUMS, EpochControl, Line
 from batchsvm.engines.gpu.sparse_rows import CsrRows
-from batchsvm.engines.gpu.strips import in_order, in_strips, padded_columns
+from batchsvm.engines.gpu.strips import in_strips, padded_columns
 from batchsvm.engines.protocol import Dual, Progress
 from batchsvm.losses import Loss
 
@@ -46,14 +46,13 @@ class AsynchronousState:
     problems: Any  # (K,)
     units: Any  # (K,): 1/(lam N)
     biases: Any  # (K,), or None
-    goals: Any  # (K,), float64: N times the gap to be shown
     W: Any  # (places, K), in strips
     alpha: Any  # (rows, padded to whole batches; K), relative to the weights
     W_before: Any  # when the epoch began
     alpha_before: Any
-    numbers: Any  # `control` and `lines` in one array, float64: what the host reads after a launch
     sums: Any  # (COPIES, EPOCH_SUMS, K), float64
     arrived: Any  # one unsigned integer
+    numbers: Any = None  # `control` and `lines` in one array, float64: the host writes and reads it
 
     @property
     def control(self) -> Any:
@@ -85,26 +84,33 @@ class AsynchronousTrainer(GroupTrainer):
         with self.device as device:
             self._key = int(np.random.default_rng(schedule.seed).integers(2**64, dtype=np.uint64))
             self._cut = natural_cut(device, data.n)
-            alpha = starting_alpha(device, self._cut, K, dual, real)
-            alpha = device.xp.ascontiguousarray(alpha.transpose(0, 2, 1)).reshape(-1, K)
-            self._best_alpha = alpha.copy()
             self._best_W = np.zeros((problem.columns(data.d), K))
             self._numbers = np.zeros(len(EpochControl))
             self._numbers[EpochControl.AT_ONCE] = self._b
-            W = device.xp.zeros((padded_columns(len(self._best_W)), K), real)
+            places = (padded_columns(len(self._best_W)), K)
+            W, alpha = device.zeros((places, real), ((self._cut.size, K), real))
+            if dual is not None:
+                started = starting_alpha(device, self._cut, K, dual, real)
+                alpha[:] = started.transpose(0, 2, 1).reshape(-1, K)
+            self._best_alpha = alpha.copy()
             self.state = self._make_state(real, W, alpha)
             if dual is not None:
                 self._set_w(self._combination())
             device.kernels.train_rows(self.state, 0, 0)
 
     def _make_state(self, real: str, W: Any, alpha: Any) -> AsynchronousState:
-        """Constants and work space of the active problems; the epoch begins here."""
+        """Constants and work space of the active problems; the epoch begins here.  What the epoch
+        goes back to is 0, until `_begin_epoch` says what it is."""
         device, problem, data, active = self.device, self.problem, self.data, self.active
         self._numbers = np.concatenate(
             [self._numbers[: len(EpochControl)], np.zeros(len(Line) * len(active))]
         )
-        xp, K, targets = device.xp, len(active), problem.targets
+        K, targets = len(active), problem.targets
         assert isinstance(data.rows, CsrRows)
+        space = device.zeros(
+            (W.shape, real), (alpha.shape, real), ((COPIES, EPOCH_SUMS, K), "float64"),
+            ((1,), "uint32"),
+        )  # fmt: skip
         bias = np.zeros(K) if problem.bias is None else problem.bias[active]
         # One upload: each takes longer than the kernels for little data.
         numbers = device.upload(np.stack([problem.offset[active], self._units, bias]), real)
@@ -113,9 +119,7 @@ class AsynchronousTrainer(GroupTrainer):
             self._key, targets.columns(real),  # type: ignore[attr-defined]
             numbers[0],
             self._problem.targets.problems(K),  # type: ignore[attr-defined]
-            numbers[1], None if problem.bias is None else numbers[2], xp.zeros(K), W, alpha,
-            W.copy(), alpha.copy(), device.upload(self._numbers),
-            xp.zeros((COPIES, EPOCH_SUMS, K)), xp.zeros(1, np.uint32),
+            numbers[1], None if problem.bias is None else numbers[2], W, alpha, *space,
         )  # fmt: skip
 
     def _begin_epoch(self) -> None:
@@ -136,7 +140,8 @@ class AsynchronousTrainer(GroupTrainer):
             self._take_recomputed()
             self._leave(~np.isnan(targets))
             weight = self.facts.total_weight[self.active]
-            self.state.goals = device.upload(targets[self.active] * weight)
+            self._line(Line.GOAL)[:] = targets[self.active] * weight
+            self.state.numbers = device.upload(self._numbers)
             while self._iteration < until and not (np.isnan(targets).all() or stop.is_set):
                 if self._begins:
                     self._begin_epoch()
@@ -203,7 +208,9 @@ class AsynchronousTrainer(GroupTrainer):
         return self.device.xp.ascontiguousarray(stack)
 
     def _weights(self) -> Any:
-        return in_order(self.state.W)[: len(self._best_W)].T.astype(np.float64)
+        found = self.device.xp.empty((self.state.K, len(self._best_W)))
+        self.device.kernels.from_strips(self.state.W, found)
+        return found
 
     def _notice_gap(self, gap: float) -> None:
         """Steps in float64 where the gap has hardly become smaller since the last full pass."""

@@ -71,7 +71,7 @@ class GpuDataset(DeviceProducts):
         self.jobs, self.memo = 1, {}
         self.home = Home()
         with device:
-            self.norms2 = rows.norms2()
+            self.norms2, self.largest_norm2 = rows.norms2()
             self._refuse_infinite()
 
     # What it is.
@@ -100,11 +100,6 @@ class GpuDataset(DeviceProducts):
         self.require_open()
         with self.device:
             return float((self.norms2 / self.n).sum())
-
-    @cached_property
-    def largest_norm2(self) -> float:
-        with self.device:
-            return float(self.norms2.max())
 
     @cached_property
     def column_peaks(self) -> Any:
@@ -229,19 +224,20 @@ class GpuDataset(DeviceProducts):
 
     def sums(self, problem: Problem, W: np.ndarray, dual: Dual) -> Sums:
         with self._at_work():
-            return passes.sums(self, problem, W, self._own(problem, dual), self.facts(problem))
+            return passes.sums(self, self._at(problem, W, dual), W)
 
     def combination(self, problem: Problem, dual: Dual) -> np.ndarray:
         with self._at_work() as device:
-            found = passes.combination(self, problem, self._own(problem, dual), self.facts(problem))
+            found = passes.combination(self, self._at(problem, None, dual))
             return device.to_host(found).T
 
     def scores(self, W: np.ndarray) -> np.ndarray:
         with self._at_work():
             return passes.scores(self, W)
 
-    def _own(self, problem: Problem, dual: Dual) -> DeviceDual:
-        return dual if isinstance(dual, DeviceDual) else self.dual(problem, dual.fetch())
+    def _at(self, problem: Problem, W: np.ndarray | None, dual: Dual) -> passes.PointPass:
+        own = dual if isinstance(dual, DeviceDual) else self.dual(problem, dual.fetch())
+        return passes.point_pass(self, problem, own, W, self.facts(problem))
 
     def _responses(
         self, problem: Problem, W: np.ndarray

@@ -1,17 +1,17 @@
 """One CUDA device: its arrays, its products, its kernels, and work that is repeated on it.
 
-This file, `cublas.py` and `kernels.py` are the only ones that know CuPy.  Everything else in this
-folder works with `device.xp`, the array module, and with what a `CudaDevice` offers, so that the
-tests can put NumPy in its place (`tests/simulated.py`) and run all but the CUDA code
+This file, `uploads.py`, `cublas.py` and `kernels.py` are the only ones that know CuPy.  Everything
+else in this folder works with `device.xp`, the array module, and with what a `CudaDevice` offers,
+so that the tests can put NumPy in its place (`tests/simulated.py`) and run all but the CUDA code
 anywhere.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from itertools import accumulate
+from math import prod
 from threading import RLock
 from typing import Any, NamedTuple
 
@@ -19,11 +19,10 @@ import numpy as np
 
 from batchsvm.engines.gpu.cublas import Cublas
 from batchsvm.engines.gpu.sparse_kernels import DeviceKernels
+from batchsvm.engines.gpu.uploads import ALIGNMENT, SMALL_BYTES, SmallUploads, upload_in_blocks
 
 INSTALL = "pip install 'batchsvm[gpu-cuda12]' or 'batchsvm[gpu-cuda13]'"
-LARGE_BYTES = 2**24  # from here on, arrays are uploaded in blocks
 PINNED_BYTES = 2**16  # from here on, arrays are fetched by way of memory that the device writes to
-BLOCK_BYTES, BLOCKS_UNDER_WAY, COPYING_THREADS = 2**22, 16, 8
 ROUNDS_PER_GRAPH = 8  # launched at once: a launch from Python takes longer than a small kernel
 
 
@@ -78,12 +77,6 @@ def _device(number: int) -> CudaDevice:
     return CudaDevice(number)
 
 
-@lru_cache
-def _copying_threads() -> ThreadPoolExecutor:
-    """They stay until the process ends: to start them takes longer than to copy a small array."""
-    return ThreadPoolExecutor(min(COPYING_THREADS, os.cpu_count() or 1), "batchsvm-upload")
-
-
 class CudaDevice:
     """A device and the stream on which all of this engine's work runs, one after another.
 
@@ -97,6 +90,7 @@ class CudaDevice:
         self._device = cupy.cuda.Device(number)
         with self._device:
             self._stream = cupy.cuda.Stream()
+            self._small_uploads = SmallUploads(cupy, self._stream)
             self._cublas = Cublas(cupy, self._stream)
             properties = cupy.cuda.runtime.getDeviceProperties(number)
         self.name = properties["name"].decode()
@@ -131,43 +125,27 @@ class CudaDevice:
             free, total = self._device.mem_info
             return DeviceMemory(free + self.xp.get_default_memory_pool().free_bytes(), total)
 
+    def zeros(self, *arrays: tuple[tuple[int, ...], str]) -> list[Any]:
+        """Arrays of zeros of these shapes and types that lie in one piece of memory: to clear it
+        takes one call."""
+        sizes = [prod(shape) * np.dtype(kind).itemsize for shape, kind in arrays]
+        begins = [0, *accumulate(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)]
+        whole = self.xp.zeros(max(begins[-1], 1), np.uint8).data
+        return [
+            self.xp.ndarray(shape, kind, whole + begin)
+            for (shape, kind), begin in zip(arrays, begins, strict=False)
+        ]
+
     def upload(self, array: Any, dtype: Any = None) -> Any:
         """An array of this host, or of this device, on this device."""
+        if isinstance(array, np.ndarray) and array.nbytes <= SMALL_BYTES:
+            with self._lock:
+                return self._small_uploads.upload(np.asarray(array, dtype, order="C"))
         return self.xp.asarray(array, dtype)
 
-    def upload_large(self, array: np.ndarray) -> Any:
-        """The same in blocks: threads copy them to memory that the device reads by itself, each
-        thread one block, while it reads those that are there.  A device reads faster than one
-        thread copies."""
-        array = np.ascontiguousarray(array)
-        if array.nbytes < LARGE_BYTES:
-            return self.upload(array)
-        import cupyx
-
-        out, flat = self.xp.empty(array.shape, array.dtype), array.reshape(-1)
-        threads = _copying_threads()
-        step = BLOCK_BYTES // array.itemsize
-        starts = range(0, flat.size, step)
-        blocks = [cupyx.empty_pinned(step, array.dtype) for _ in starts[:BLOCKS_UNDER_WAY]]
-        read = [self.xp.cuda.Event(disable_timing=True) for _ in blocks]
-        there = out.reshape(-1)
-
-        def copied(number: int) -> np.ndarray:
-            """A block in memory of the host that the device reads."""
-            part, which = flat[starts[number] :][:step], number % len(blocks)
-            read[which].synchronize()  # which waits for nothing the first time
-            np.copyto(blocks[which][: part.size], part)
-            return blocks[which][: part.size]
-
-        ahead = [threads.submit(copied, number) for number in range(len(blocks))]
-        for number, start in enumerate(starts):
-            block = ahead[number % len(blocks)].result()
-            there[start : start + step].set(block, self._stream)
-            read[number % len(blocks)].record(self._stream)
-            if number + len(blocks) < len(starts):
-                ahead[number % len(blocks)] = threads.submit(copied, number + len(blocks))
-        self.synchronize()  # before the blocks are given back
-        return out
+    def upload_large(self, *arrays: np.ndarray) -> list[Any]:
+        """Several arrays on this device, the large ones in blocks."""
+        return upload_in_blocks(self.xp, self._stream, arrays)
 
     def to_host(self, array: Any) -> np.ndarray:
         if array.nbytes < PINNED_BYTES:

@@ -54,8 +54,13 @@ class GroupTrainer:
         raise NotImplementedError
 
     @property
+    def _are_all_active(self) -> bool:
+        return self.active.size == self.problem.k
+
+    @property
     def _problem(self) -> Problem:
-        return self.problem.some(self.active)
+        """The active problems."""
+        return self.problem if self._are_all_active else self.problem.some(self.active)
 
     @property
     def _units(self) -> np.ndarray:
@@ -64,7 +69,7 @@ class GroupTrainer:
 
     def _scattered(self, found: np.ndarray) -> np.ndarray:
         """What was found for the active problems, last axis, as an array of all; NaN elsewhere."""
-        if self.active.size == self.problem.k:
+        if self._are_all_active:
             return found
         out = np.full((*found.shape[:-1], self.problem.k), np.nan)
         out[..., self.active] = found
@@ -74,8 +79,8 @@ class GroupTrainer:
         with self.device as device:
             weights = self._weights()
             found = self._scattered(device.to_host(weights).T)
-        done = np.setdiff1d(np.arange(self.problem.k), self.active)
-        if done.size:
+        if not self._are_all_active:
+            done = np.setdiff1d(np.arange(self.problem.k), self.active)
             found[:, done] = self._best_W[:, done]
         found.flags.writeable = False  # a full pass there uses what is on the device
         self._fetched = found, weights[:, : self.data.d]
@@ -87,26 +92,30 @@ class GroupTrainer:
         return None
 
     def sums(self, W: np.ndarray, screen: bool = False) -> Sums:
+        own = W if self._are_all_active else np.ascontiguousarray(W[:, self.active])
+        there = self._fetched[1] if self._fetched[0] is W else None
         with self.device:
+            at = self._at(own)
             if screen and self._certifies_next:
-                # It is under way while this host prepares the sums.
-                self._ahead = self._combination()
-            own = W
-            if self.active.size < self.problem.k:
-                own = np.ascontiguousarray(W[:, self.active])
-            there = self._fetched[1] if self._fetched[0] is W else None
-            found = passes.sums(self.data, self._problem, own, self._dual, self.facts, there)
+                # What both halves of a certificate need is prepared once, and the device is at work
+                # on this half while this host asks for the other.
+                self._ahead = passes.combination(self.data, at)
+            found = passes.sums(self.data, at, own, there)
         if screen:
-            own_facts = Facts(*self.facts[:3], *(column[self.active] for column in self.facts[3:]))
-            of_active = Sums(found.values, found.norms, own_facts)
-            self._notice_gap(float(np.median(of_active.gaps(self.problem.lam[self.active]))))
+            self._notice_gap(float(np.median(found.gaps(self._problem.lam))))
         values, norms = self._scattered(found.values), self._scattered(found.norms)
         depth = found.facts.depth  # of this pass over the cut
         return Sums(values.reshape(SUM_COUNT, -1), norms, self.facts._replace(depth=depth))
 
+    def _at(self, W: np.ndarray | None) -> passes.PointPass:
+        facts = self.facts
+        if not self._are_all_active:
+            facts = Facts(*facts[:3], *(column[self.active] for column in facts[3:]))
+        return passes.point_pass(self.data, self._problem, self._dual, W, facts)
+
     def _combination(self) -> Any:
         """sum_i alpha_i s_i x_i of the active problems, (active, p), on the device."""
-        return passes.combination(self.data, self._problem, self._dual, self.facts)
+        return passes.combination(self.data, self._at(None))
 
     def _set_w(self, combination: Any) -> None:
         """w computed anew from alpha."""

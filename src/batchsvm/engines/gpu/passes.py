@@ -25,8 +25,11 @@ MAX_BLOCKS_OF_THREADS = 65535  # in the second direction of a launch: problems a
 
 @dataclass(frozen=True, eq=False)
 class PointPass:
-    """What kernels need at (W, alpha) of K problems, all of it on the device and in float64."""
+    """What kernels need at (W, alpha) of K problems, on the device and in float64, and what this
+    host knows of them."""
 
+    facts: Facts
+    norms: np.ndarray  # (K,): ||w||
     loss: Loss
     dual: DeviceDual
     targets: Any
@@ -54,8 +57,8 @@ def blocks_of(data: GpuDataset, dual: DeviceDual) -> Iterator[tuple[int, Any]]:
 
 def point_pass(
     data: GpuDataset, problem: Problem, dual: DeviceDual, W: np.ndarray | None, facts: Facts
-) -> tuple[PointPass, np.ndarray]:
-    """What the kernels need at (W, alpha), and the norms of W."""
+) -> PointPass:
+    """What the kernels need at (W, alpha); without W, for `combination` alone."""
     p, K = problem.columns(data.d), problem.k
     norms, errors = np.zeros(K), np.zeros((3, K))
     if W is not None:
@@ -75,7 +78,9 @@ def point_pass(
     w_bias = W[-1] if has_bias and W is not None else np.zeros(K)
     # One upload: each takes longer than the kernels for little data.
     numbers = data.device.upload(np.stack([problem.offset, bias, w_bias, errors[0], errors[2]]))
-    found = PointPass(
+    return PointPass(
+        facts,
+        norms,
         problem.loss,
         dual,
         targets.columns("float64"),  # type: ignore[attr-defined]
@@ -88,30 +93,22 @@ def point_pass(
         numbers[4],
         float(errors[1].max()),
     )
-    return found, norms
 
 
-def sums(
-    data: GpuDataset,
-    problem: Problem,
-    W: np.ndarray,
-    dual: DeviceDual,
-    facts: Facts,
-    weights: Any = None,
-) -> Sums:
+def sums(data: GpuDataset, at: PointPass, W: np.ndarray, weights: Any = None) -> Sums:
     """The sums of a full pass at (W, alpha): one read of X.  `weights` are the first d rows of W,
     transposed, if the device has them."""
-    at, norms = point_pass(data, problem, dual, W, facts)
-    device, K = data.device, problem.k
+    device, K = data.device, W.shape[1]
     if weights is None:
         weights = device.upload(np.ascontiguousarray(W[: data.d].T))
     total = None
-    for begin, cut in blocks_of(data, dual):
+    for begin, cut in blocks_of(data, at.dual):
         products = device.xp.empty((K, cut.size))
         data.rows.products(cut, weights, products)
         found = device.kernels.point_sums(at, products, begin)
         total = found if total is None else total + found
-    return Sums(device.to_host(total), norms, facts._replace(depth=_depth(data, dual)))
+    depth = _depth(data, at.dual)
+    return Sums(device.to_host(total), at.norms, at.facts._replace(depth=depth))
 
 
 def _depth(data: GpuDataset, dual: DeviceDual) -> float:
@@ -122,12 +119,11 @@ def _depth(data: GpuDataset, dual: DeviceDual) -> float:
     return CHUNK_ROWS / THREADS + 16 + -(-block // CHUNK_ROWS) + -(-places // block)
 
 
-def combination(data: GpuDataset, problem: Problem, dual: DeviceDual, facts: Facts) -> Any:
+def combination(data: GpuDataset, at: PointPass) -> Any:
     """sum_i alpha_i s_i x_i of each problem, (K, p), on the device: one read of X."""
-    at, _ = point_pass(data, problem, dual, None, facts)
-    device, K = data.device, problem.k
+    device, K = data.device, at.dual.k
     V, totals = device.xp.zeros((K, data.d)), 0.0
-    for begin, cut in blocks_of(data, dual):
+    for begin, cut in blocks_of(data, at.dual):
         coefficients = device.xp.empty((K, cut.size))
         device.kernels.coefficients(at, begin, coefficients)
         data.rows.combine(cut, coefficients, V)

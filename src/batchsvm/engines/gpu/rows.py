@@ -27,8 +27,8 @@ class DeviceRows(Protocol):
     @property
     def nbytes(self) -> int: ...
 
-    def norms2(self) -> Any:
-        """||x_i||^2 of every row, (n,), float64."""
+    def norms2(self) -> tuple[Any, float]:
+        """||x_i||^2 of every row, (n,), float64, and the largest of them."""
         ...
 
     def work_columns(self, K: int) -> int:
@@ -69,10 +69,10 @@ class DenseRows:
         self.longest = self.d
         self.nbytes = self.nonzeros * ITEM_BYTES[kind]
 
-    def norms2(self) -> Any:
+    def norms2(self) -> tuple[Any, float]:
         out = self.device.xp.empty(self.n)
         self.device.kernels.norms2(self, out)
-        return out
+        return out, float(out.max())
 
     def dense(self, cut: Any) -> Any:
         """They are not kept for the next block: the device's pool of memory gives it the same

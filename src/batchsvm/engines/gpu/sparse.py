@@ -263,7 +263,8 @@ class BatchTrainer:
     def sums(self, W: np.ndarray, screen: bool = False) -> Sums:
         with self.device:
             weights = self._fetched[1] if self._fetched[0] is W else None
-            found = passes.sums(self.data, self.problem, W, self._dual, self.facts, weights)
+            at = passes.point_pass(self.data, self.problem, self._dual, W, self.facts)
+            found = passes.sums(self.data, at, W, weights)
             if screen:
                 self._notice_stall(found)
         return found
@@ -284,7 +285,8 @@ class BatchTrainer:
 
     def _combination(self) -> Any:
         """sum_i alpha_i s_i x_i, (p,), on the device."""
-        return passes.combination(self.data, self.problem, self._dual, self.facts)[0]
+        at = passes.point_pass(self.data, self.problem, self._dual, None, self.facts)
+        return passes.combination(self.data, at)[0]
 
     def combination(self) -> np.ndarray:
         with self.device as device:

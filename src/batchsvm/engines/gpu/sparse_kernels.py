@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batchsvm.engines.gpu.kernels import (
+    CTYPES,
     THREADS,
     CudaKernels,
     _source_of,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 INDEX_TYPES = {np.dtype(np.int32): "int", np.dtype(np.int64): "long long"}
 BLOCKS_PER_MULTIPROCESSOR = 2  # more make waiting longer, fewer leave memory idle
 BLOCKS_OF_ROWS = 2  # for asynchronous steps
+PROBLEMS_AT_ONCE = 4  # for which a product reads a row once: AT_ONCE of csr.cu
+MANY_WARPS = 2**13  # fill a device
 COLUMNS_PER_THREAD = 4  # of the pass over w, before more threads are worth the waiting
 
 
@@ -78,6 +81,7 @@ class Line(IntEnum):
     SHOWN = 1  # N times the gap that the last epoch has shown
     REFUSED = 2  # epochs that were taken back
     FELL = 3  # whether the last one was
+    GOAL = 4  # N times the gap to be shown
 
 
 SUMS = 5  # that an iteration makes: see sparse.cu
@@ -101,18 +105,11 @@ class DeviceKernels(CudaKernels):
         blocks = max(1, -(-count * 32 // THREADS))
         kernel((blocks,), (THREADS,), _typed((*_arrays_of(rows), *arguments)))
 
-    def csr_check(self, indices: Any, starts: Any, facts: Any) -> None:
-        """What `sparse_read.CsrFact` names; the facts are those of no row before."""
-        types: dict[str, Any] = {
-            "INDEX": INDEX_TYPES[indices.dtype],
-            "START": INDEX_TYPES[starts.dtype],
-        }
-        kernel = self.function(
-            "csr.cu", "csr_check", "float64", SOURCE="float", **types, STRIPS=STRIPS
-        )
-        rows = starts.size - 1
-        arguments = indices, starts, facts, np.int64(rows), np.int64(indices.size)
-        kernel((-(-rows * 32 // THREADS),), (THREADS,), arguments)
+    def csr_check(self, rows: CsrRows, norms2: Any, facts: Any) -> None:
+        """||x_i||^2 of every row that is there, and what `sparse_read.CsrFact` names, where all of
+        it has been 0; the rows need not fit together."""
+        arguments = norms2, facts, np.int64(rows.n), np.int64(rows.indices.size)
+        self._csr(rows, "csr_check", rows.n, arguments)
 
     def csr_norms2(self, rows: CsrRows, out: Any) -> None:
         self._csr(rows, "csr_norms2", rows.n, (out, np.int64(rows.n)))
@@ -122,14 +119,24 @@ class DeviceKernels(CudaKernels):
         self._csr(rows, "csr_dense", cut.size, (cut, cut.size, out, rows.d))
 
     def csr_products(self, rows: CsrRows, cut: Any, W: Any, out: Any) -> None:
-        """out (K, rows of the cut) = <w_k, x_i>."""
-        arguments = cut, cut.size, W, out, len(W), rows.d
-        self._csr(rows, "csr_products", cut.size, arguments)
+        """out (K, rows of the cut) = <w_k, x_i>; several warps share a row where rows are few."""
+        shares = max(1, min(-(-len(W) // PROBLEMS_AT_ONCE), MANY_WARPS // max(cut.size, 1)))
+        arguments = cut, cut.size, W, out, len(W), rows.d, shares
+        self._csr(rows, "csr_products", cut.size * shares, arguments)
 
     def csr_combine(self, rows: CsrRows, cut: Any, coefficients: Any, out: Any) -> None:
         """out (K, places) += sum_i c_ki x_i in strips, in no fixed order."""
         arguments = cut, cut.size, coefficients, out, len(out), out.shape[1] // STRIPS
         self._csr(rows, "csr_combine", cut.size, arguments)
+
+    def from_strips(self, array: Any, out: Any, adds: bool = False) -> None:
+        """out (K, columns) = what is in strips, (places, K), in the order of the columns; added to
+        what is there if `adds` (strips.cu)."""
+        source = CTYPES[str(array.dtype)]
+        kernel = self.function("strips.cu", "from_strips", "float64", SOURCE=source, STRIPS=STRIPS)
+        strides = (np.int64(stride // array.itemsize) for stride in array.strides)
+        arguments = array, *strides, out, *out.shape, len(array) // STRIPS, int(adds)
+        kernel((-(-out.size // THREADS),), (THREADS,), _typed(arguments))
 
     def csr_columns(self, columns: CsrRows, coefficients: Any, out: Any) -> None:
         """The same from the transposed rows, in a fixed order; coefficients (K, n) of all rows."""
@@ -198,7 +205,7 @@ class DeviceKernels(CudaKernels):
         arguments = (
             *_arrays_of(rows), s.norms2, np.uint64(s.key), np.uint64(epoch), np.int64(rows.n),
             np.int64(visits),
-            *_targets(s.targets), s.constants, s.problems, s.units, s.biases, s.goals,
+            *_targets(s.targets), s.constants, s.problems, s.units, s.biases,
             np.float64(s.share), real(parameter_of(s.loss)), s.K, rows.d, len(s.W) // STRIPS,
             np.int64(len(s.alpha)), s.W, s.alpha, s.W_before, s.alpha_before, s.control, s.lines,
             s.sums, s.arrived,

@@ -17,26 +17,22 @@ from batchsvm.engines.gpu.sparse_rows import CsrRows, rows_of_entries
 
 
 class CsrFact(IntEnum):
-    """What the kernel `csr_check` finds."""
+    """What the kernel `csr_check` finds; all are 0 before."""
 
-    LOWEST = 0  # index
-    HIGHEST = 1
+    BELOW_ZERO = 0  # minus the lowest index, if that is negative
+    HIGHEST = 1  # index
     FALLS = 2  # whether a row ends before it begins
     UNORDERED = 3  # whether the indices of some row do not increase
     LONGEST = 4  # row
     FIRST = 5  # entry of the starts
     LAST = 6
-
-
-OF_NO_ROW = np.array([np.iinfo(np.int64).max, -1, 0, 0, 0, 0, 0])
+    LARGEST_NORM2 = 7  # the bits of a float64, whose order is that of the numbers; NaN is above all
 
 
 def upload_csr(matrix: Any, device: CudaDevice) -> CsrRows:
     """A CSR matrix of this host, the lengths of whose parts are checked already; indices become as
     narrow as can be."""
-    values, indices, starts = (
-        device.upload_large(part) for part in (matrix.data, matrix.indices, matrix.indptr)
-    )
+    values, indices, starts = device.upload_large(matrix.data, matrix.indices, matrix.indptr)
     rows = checked_rows(device, values, indices, starts, matrix.shape)
     # Only now: a wrong index might become a right one.
     if rows.d < 2**31:
@@ -76,21 +72,23 @@ def checked_rows(
     elif indices.size != values.size:
         wrong = f"data must have as many entries as indices, {indices.size}, not {values.size}"
     if wrong is None:
-        found = device.upload(OF_NO_ROW)
-        device.kernels.csr_check(indices, starts, found)
-        facts = device.to_host(found).tolist()
+        rows = CsrRows(device, values, indices, starts, d, indices.size)
+        found, norms2 = device.xp.zeros(len(CsrFact), np.int64), device.xp.empty(n)
+        device.kernels.csr_check(rows, norms2, found)
+        seen = device.to_host(found)
+        facts, largest = seen.tolist(), float(seen.view(np.float64)[CsrFact.LARGEST_NORM2])
         wrong = _wrong_entries(facts, indices.size, d)
     if wrong is not None:
         raise ValueError(f"X must be a valid CSR matrix, but its {wrong}")
-    last, longest = facts[CsrFact.LAST], facts[CsrFact.LONGEST]
-    rows = CsrRows(device, values, indices, starts, d, last, longest)
+    rows.nonzeros, rows.longest = facts[CsrFact.LAST], facts[CsrFact.LONGEST]
+    rows.known_norms2 = norms2, largest
     return _without_repeats(rows) if facts[CsrFact.UNORDERED] else rows
 
 
 def _wrong_entries(facts: list[int], count: int, d: int) -> str | None:
     """What is wrong with the entries of the starts or of the indices."""
     first, last = facts[CsrFact.FIRST], facts[CsrFact.LAST]
-    low, high = facts[CsrFact.LOWEST], facts[CsrFact.HIGHEST]
+    low, high = -facts[CsrFact.BELOW_ZERO], facts[CsrFact.HIGHEST]
     if first != 0:
         return f"indptr must begin with 0, not {first}"
     if facts[CsrFact.FALLS]:

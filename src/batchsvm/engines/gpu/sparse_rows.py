@@ -9,7 +9,7 @@ import scipy.sparse
 
 from batchsvm.engines.gpu.device import CudaDevice
 from batchsvm.engines.gpu.rows import ITEM_BYTES
-from batchsvm.engines.gpu.strips import in_order, padded_columns
+from batchsvm.engines.gpu.strips import padded_columns
 
 
 class CsrRows:
@@ -39,6 +39,7 @@ class CsrRows:
         self.kind = str(values.dtype)
         self.n, self.d = len(starts) - 1, d
         self.nonzeros, self.longest = nonzeros, longest
+        self.known_norms2: tuple[Any, float] | None = None  # what `norms2` returns
         self._columns: CsrRows | None = None
 
     @property
@@ -46,10 +47,12 @@ class CsrRows:
         entry = ITEM_BYTES[self.kind] + self.indices.dtype.itemsize
         return entry * self.nonzeros + self.starts.dtype.itemsize * len(self.starts)
 
-    def norms2(self) -> Any:
-        out = self.device.xp.empty(self.n)
-        self.device.kernels.csr_norms2(self, out)
-        return out
+    def norms2(self) -> tuple[Any, float]:
+        if self.known_norms2 is None:
+            out = self.device.xp.empty(self.n)
+            self.device.kernels.csr_norms2(self, out)
+            self.known_norms2 = out, float(out.max())
+        return self.known_norms2
 
     def dense(self, cut: Any) -> Any:
         out = self.device.xp.zeros((cut.size, self.d))
@@ -68,7 +71,7 @@ class CsrRows:
         if not self.deterministic:
             found = xp.zeros((len(out), padded_columns(self.d)))
             kernels.csr_combine(self, cut, coefficients, found)
-            out += in_order(found.T).T[:, : self.d]
+            kernels.from_strips(found.T, out, adds=True)
             return
         of_rows = xp.zeros((len(coefficients), self.n))
         places = xp.flatnonzero(cut >= 0)

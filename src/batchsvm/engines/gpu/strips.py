@@ -20,8 +20,3 @@ def padded_columns(count: int) -> int:
 def in_strips(array: Any) -> Any:
     """An array (places, K) with column j at place j // STRIPS of strip j % STRIPS."""
     return array.reshape(-1, STRIPS, array.shape[1]).swapaxes(0, 1).reshape(array.shape)
-
-
-def in_order(array: Any) -> Any:
-    """The way back."""
-    return array.reshape(STRIPS, -1, array.shape[1]).swapaxes(0, 1).reshape(array.shape)

@@ -58,5 +58,5 @@ class GpuTargets(HostTargets):
             return None
         if name not in self.as_given:
             rows = array[np.newaxis] if array.ndim == 1 else array.T
-            self.as_given[name] = self.device.upload_large(np.ascontiguousarray(rows))
+            self.as_given[name] = self.device.upload_large(rows)[0]
         return self.as_given[name].astype(kind, copy=False)

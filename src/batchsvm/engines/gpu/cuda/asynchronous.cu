@@ -17,7 +17,7 @@
 // Numbers of the whole launch and lines of numbers of each problem, in the order of
 // sparse_kernels.py; sums over an epoch.
 enum Control { AT_ONCE, POSITION, EPOCHS, VISITS, ENOUGH };
-enum Line { SQUARE, SHOWN, REFUSED, FELL };
+enum Line { SQUARE, SHOWN, REFUSED, FELL, GOAL };
 enum Sum { GAPS, GAIN, SQUARES, SUMS };
 
 constexpr int COPIES = 32;  // of each sum, so that not all warps add to the same place
@@ -72,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) train(
     const START *__restrict__ starts, const double *__restrict__ norms2,
     unsigned long long key, unsigned long long first_epoch, long long n, long long visits, TARGETS,
     const T *__restrict__ units, const T *__restrict__ biases,
-    const double *__restrict__ goals, double share, T parameter, int K, int columns,
+    double share, T parameter, int K, int columns,
     int strip, long long padded, T *W, T *alpha, T *W_before, T *alpha_before,
     double *control, double *lines, double *sums, unsigned *arrived) {
     const int lane = threadIdx.x & 31, slot = lane / GROUP;
@@ -190,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) train(
                 if (fell) lines[REFUSED * K + k] += 1, fallen += 1;
                 else lines[SQUARE * K + k] = after;
                 lines[SHOWN * K + k] = fell ? infinity : shown;
-                reached += !fell && shown <= goals[k];
+                reached += !fell && shown <= lines[GOAL * K + k];
             }
             fallen = block_sum(fallen), reached = block_sum(reached);
             if (threadIdx.x == 0) {

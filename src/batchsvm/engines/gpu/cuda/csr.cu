@@ -12,12 +12,17 @@ __device__ inline long long own_warp() {
     return ((long long)blockIdx.x * blockDim.x + threadIdx.x) >> 5;
 }
 
-// What has to be known of CSR before anything else believes it; in the order of sparse_read.py.
-enum Fact { LOWEST, HIGHEST, FALLS, UNORDERED, LONGEST, FIRST, LAST };
+// What has to be known of CSR before anything else believes it, in the order of sparse_read.py, and
+// ||x_i||^2 of every row.
+enum Fact { BELOW_ZERO, HIGHEST, FALLS, UNORDERED, LONGEST, FIRST, LAST, LARGEST_NORM2 };
+
+// Few rows are beyond all those before: these alone wait for each other.
+__device__ inline void raise(long long *fact, long long value) {
+    if (value > *(volatile long long *)fact) atomicMax(fact, value);
+}
 
 extern "C" __global__ void csr_check(
-    const INDEX *__restrict__ indices, const START *__restrict__ starts, long long *facts,
-    long long rows, long long count) {
+    CSR, double *__restrict__ norms2, long long *facts, long long rows, long long count) {
     const long long row = own_warp();
     const int lane = threadIdx.x & 31;
     if (row >= rows) return;
@@ -27,25 +32,33 @@ extern "C" __global__ void csr_check(
         if (row == rows - 1) facts[LAST] = end;
         if (end < begin) facts[FALLS] = 1;
     }
-    if (begin < 0 || end <= begin || end > count) return;
+    if (begin < 0 || end <= begin || end > count) {
+        if (lane == 0) norms2[row] = 0;
+        return;
+    }
     long long lowest = indices[begin], highest = lowest;
     bool unordered = false;
+    double square = 0;
     for (long long e = begin + lane; e < end; e += 32) {
         const long long index = indices[e];
+        const double value = read(values + e);
         lowest = min(lowest, index), highest = max(highest, index);
         unordered |= e > begin && indices[e - 1] >= index;
+        square += value * value;
     }
     for (int offset = 16; offset; offset >>= 1) {
         lowest = min(lowest, __shfl_xor_sync(~0u, lowest, offset));
         highest = max(highest, __shfl_xor_sync(~0u, highest, offset));
     }
+    square = warp_sum(square);
     if (unordered) facts[UNORDERED] = 1;
     if (lane) return;
-    // Few rows are beyond all those before: these alone wait for each other.
-    volatile long long *seen = facts;
-    if (lowest < seen[LOWEST]) atomicMin(facts + LOWEST, lowest);
-    if (highest > seen[HIGHEST]) atomicMax(facts + HIGHEST, highest);
-    if (end - begin > seen[LONGEST]) atomicMax(facts + LONGEST, end - begin);
+    norms2[row] = square;
+    raise(facts + BELOW_ZERO, -lowest);
+    raise(facts + HIGHEST, highest);
+    raise(facts + LONGEST, end - begin);
+    // A NaN may have a sign, which would put it below all numbers.
+    raise(facts + LARGEST_NORM2, __double_as_longlong(square) & 0x7fffffffffffffffLL);
 }
 
 // ||x_i||^2 of every row.
@@ -71,17 +84,18 @@ extern "C" __global__ void csr_dense(
         out[p * columns + indices[e]] = read(values + e);
 }
 
-// out[k][p] = <w_k, x_i> for the row i = cut[p]; a row number of -1 gives 0.
+// out[k][p] = <w_k, x_i> for the row i = cut[p]; a row number of -1 gives 0.  The problems of a row
+// are divided among `shares` warps.
 extern "C" __global__ void csr_products(
     CSR, const int *__restrict__ cut, int count, const double *__restrict__ W,
-    double *__restrict__ out, int K, int columns) {
-    long long p = own_warp();
-    int lane = threadIdx.x & 31;
+    double *__restrict__ out, int K, int columns, int shares) {
+    long long p = own_warp() / shares;
+    int lane = threadIdx.x & 31, share = int(own_warp() - p * shares);
     if (p >= count) return;
     int row = cut[p];
     long long begin = row < 0 ? 0 : (long long)starts[row];
     long long end = row < 0 ? 0 : (long long)starts[row + 1];
-    for (int first = 0; first < K; first += AT_ONCE) {
+    for (int first = share * AT_ONCE; first < K; first += shares * AT_ONCE) {
         int problems = min(AT_ONCE, K - first);
         double sums[AT_ONCE] = {};
         for (long long e = begin + lane; e < end; e += 32) {

@@ -1,0 +1,107 @@
+"""Arrays of this host to a device, by way of pinned memory, which the device reads by itself.
+
+Small arrays, such as a few numbers per problem, go through one buffer that is used again and again:
+what CuPy does to keep track of its own buffers takes longer than the copy.  Large arrays go in
+blocks, which threads copy into pinned memory while the device reads those that are there: a device
+reads faster than one thread copies.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+SMALL_BYTES = 2**14  # up to here, an array goes through the buffer
+BUFFER_BYTES = 2**18
+ALIGNMENT = 256
+LARGE_BYTES = 2**20  # from here on, an array goes in blocks
+SMALLEST_BLOCK, LARGEST_BLOCK = 2**19, 2**22  # bytes
+BLOCKS_UNDER_WAY, COPYING_THREADS = 16, 8
+
+
+class SmallUploads:
+    """Copies of small arrays, in the order of one stream."""
+
+    def __init__(self, cupy: Any, stream: Any) -> None:
+        import cupyx
+
+        self._xp, self._stream = cupy, stream
+        self._buffer = cupyx.empty_pinned(BUFFER_BYTES, np.uint8)
+        self._used = 0
+
+    def upload(self, array: np.ndarray) -> Any:
+        """A contiguous array of at most SMALL_BYTES on the device."""
+        if self._used + array.nbytes > BUFFER_BYTES:
+            self._stream.synchronize()  # until the device has read all of the buffer
+            self._used = 0
+        place = self._buffer[self._used : self._used + array.nbytes]
+        self._used += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
+        place[:] = array.reshape(-1).view(np.uint8)
+        out = self._xp.empty(array.shape, array.dtype)
+        if array.nbytes:
+            out.data.copy_from_host_async(place.ctypes.data, array.nbytes, self._stream)
+        return out
+
+
+@lru_cache
+def _copying_threads() -> ThreadPoolExecutor:
+    """They stay until the process ends: to start them takes longer than to copy a small array."""
+    return ThreadPoolExecutor(min(COPYING_THREADS, os.cpu_count() or 1), "batchsvm-upload")
+
+
+class _Block(NamedTuple):
+    """A part of an array, as bytes on this host, and where it goes."""
+
+    here: np.ndarray
+    there: Any
+
+
+def upload_in_blocks(xp: Any, stream: Any, arrays: Sequence[np.ndarray]) -> list[Any]:
+    """Arrays on the device; their blocks go one after another, whichever array they are of."""
+    found: list[Any] = []
+    blocks: list[_Block] = []
+    for given in arrays:
+        array = np.ascontiguousarray(given)
+        if array.nbytes < LARGE_BYTES:
+            found.append(xp.asarray(array))
+            continue
+        found.append(xp.empty(array.shape, array.dtype))
+        here, there = array.reshape(-1).view(np.uint8), found[-1].reshape(-1).view(np.uint8)
+        share = -(-array.nbytes // (COPYING_THREADS * ALIGNMENT)) * ALIGNMENT
+        size = min(max(share, SMALLEST_BLOCK), LARGEST_BLOCK)
+        parts = (slice(start, start + size) for start in range(0, array.nbytes, size))
+        blocks.extend(_Block(here[part], there[part]) for part in parts)
+    if blocks:
+        _copy_blocks(xp, stream, blocks)
+    return found
+
+
+def _copy_blocks(xp: Any, stream: Any, blocks: list[_Block]) -> None:
+    import cupyx
+
+    count = min(len(blocks), BLOCKS_UNDER_WAY)
+    largest = max(block.here.size for block in blocks)
+    pinned = [cupyx.empty_pinned(largest, np.uint8) for _ in range(count)]
+    read = [xp.cuda.Event(disable_timing=True) for _ in range(count)]
+
+    def copied(number: int) -> np.ndarray:
+        """A block in pinned memory."""
+        here, which = blocks[number].here, number % count
+        read[which].synchronize()  # which waits for nothing the first time
+        part = pinned[which][: here.size]
+        np.copyto(part, here)
+        return part
+
+    threads = _copying_threads()
+    ahead = [threads.submit(copied, number) for number in range(count)]
+    for number, block in enumerate(blocks):
+        block.there.set(ahead[number % count].result(), stream)
+        read[number % count].record(stream)
+        if number + count < len(blocks):
+            ahead[number % count] = threads.submit(copied, number + count)
+    stream.synchronize()  # before the pinned memory is given back
