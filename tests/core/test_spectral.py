@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -237,3 +238,38 @@ def test_a_fit_explains_its_batch_size():
     asked = batchsvm.fit(X, y, lam=0.05, method="safe", batch_size=3)
     assert asked.plan.batch_size == 3
     assert "asked" in asked.plan.reason
+
+
+def counting(monkeypatch):
+    """Estimates of sigma^2 are counted in the list that this returns."""
+    made, estimate = [], spectral._estimate
+    monkeypatch.setattr(spectral, "_estimate", lambda *given: made.append(1) or estimate(*given))
+    return made
+
+
+def labelled():
+    """Rows of which sigma^2 is estimated, and labels."""
+    X = large()
+    return X, np.where(np.arange(X.shape[0]) % 3 == 0, 1.0, -1.0)
+
+
+def test_a_fit_on_one_thread_estimates_sigma2_when_its_plan_is_asked(monkeypatch):
+    X, y = labelled()
+    expected, made = batchsvm.sigma2(X, "estimate"), counting(monkeypatch)
+    solution = batchsvm.fit(X, y, lam=0.01)
+    assert not made
+    X.data[:] = 7.0  # the rows that it needs have been taken, and the data set of `fit` is closed
+    assert solution.plan.sigma2 == solution.plan.sigma2 == expected
+    assert len(made) == 1
+    assert pickle.loads(pickle.dumps(solution.plan)).sigma2.how == expected.how
+    assert len(made) == 1
+
+
+def test_threads_that_ask_one_plan_share_one_estimate(monkeypatch):
+    X, y = labelled()
+    expected, made = batchsvm.sigma2(X, "estimate"), counting(monkeypatch)
+    plan = batchsvm.fit(X, y, lam=0.01).plan
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: plan.sigma2, range(64)))
+    assert found == [expected] * 64
+    assert len(made) == 1

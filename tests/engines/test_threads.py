@@ -129,7 +129,7 @@ def test_auto_takes_rows_much_alike_one_by_one():
 def test_the_plan_names_the_threads_that_are_left_by_sigma2():
     X, _ = wide()
     work = Workload(*X.shape, X.nnz, sliceable=True, jobs=8, tuning=Tuning(**EAGER))
-    found = lay_out(work, False, sigma2=1 / 20, lam_n=4.0)
+    found = lay_out(work, False, lambda: 1 / 20, lam_n=4.0)
     assert (found.batch_size, found.workers) == (20, 5)
     assert "are cut among 5 threads" in found.reason
 

@@ -15,7 +15,7 @@ from batchsvm.core.newton_choice import PROXIMAL_ITERATIONS, newton_reason
 from batchsvm.core.options import FitOptions
 from batchsvm.core.planning import Plan, make_plan
 from batchsvm.core.problem import Facts, Problem
-from batchsvm.core.spectral import Sigma2, SpectralQuery, measure_sigma2
+from batchsvm.core.spectral import LaterSigma2, Sigma2, SpectralQuery, sigma2_later
 from batchsvm.methods import Asynchronous, Blocks, DualMethod, Gram, Guarded, Newton, is_smooth
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ MAX_UNIT_NORM = 1 + 1e-4  # text files round
 
 def sigma2_for(
     data: Dataset, problem: Problem, query: SpectralQuery, known: float | None
-) -> Sigma2:
+) -> Sigma2 | LaterSigma2:
     """sigma^2 of the rows with the bias of the first problem, if it is not known already."""
     if known is not None:
         return known if isinstance(known, Sigma2) else Sigma2(known, "given")
     bias = None if problem.bias is None else float(problem.bias[0])
-    return measure_sigma2(data, replace(query, bias=bias))
+    return sigma2_later(data, replace(query, bias=bias))
 
 
 def choose(
@@ -49,7 +49,7 @@ def choose(
     if chosen and size is None:
         found = sigma2_for(data, problem, quick, sigma2)
         lam_n = float(problem.lam[0]) * float(facts.total_weight[0])
-        layout = lay_out(work, options.averaging is not None, found, lam_n)
+        layout = lay_out(work, options.averaging is not None, lambda: found.value, lam_n)
         why = why_newton(data, problem, facts, options)
         if why is not None:
             layout = lay_out_newton(work, Newton(), "auto", why)
@@ -61,7 +61,7 @@ def choose(
     if isinstance(method, DualMethod) and method.step == "literal":
         refuse_long_rows(facts, 'step="general"')
         if known is None and not serial:  # the paper's own sigma^2, of the rows as they are
-            known = sigma2_for(data, problem, SpectralQuery(normalize=False), None)
+            known = sigma2_for(data, problem, SpectralQuery(normalize=False), None).value
     # On one thread, guarded, in blocks, with Gram matrices, without waiting and in Newton's method,
     # nothing but the plan needs sigma^2.
     unaware = Guarded | Blocks | Gram | Asynchronous | Newton

@@ -10,6 +10,7 @@ The thresholds are those of `core/tuning.py`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -132,10 +133,15 @@ def lay_out_newton(work: Workload, method: Newton, batch_size: int | str, why: s
     return Layout(method, work.n, work.jobs, f"{why}; {how} in each iteration over all rows")
 
 
-def lay_out(work: Workload, averages: bool, sigma2: float, lam_n: float) -> Layout:
-    """The layout where nothing was asked for; sigma2 may be an estimate, lam_n is lam N."""
+def lay_out(work: Workload, averages: bool, measure: Callable[[], float], lam_n: float) -> Layout:
+    """The layout where nothing was asked for; `measure` returns sigma^2, which may be an estimate,
+    and lam_n is lam N."""
     workers, why = column_workers(work)
     tuning, threads = work.tuning, work.jobs if work.is_large else 1
+    alone = Layout(Aggressive(), 1, 1, f"{why}, and rows seen one by one need the fewest visits")
+    if workers == threads == 1:
+        return alone
+    sigma2 = measure()
     unaware = tuning.unaware_steps * lam_n / sigma2
     blocks = int(min(threads, unaware / tuning.min_rows_per_block))
     if blocks > 1 and work.columns <= tuning.max_block_columns and not averages:
@@ -146,7 +152,7 @@ def lay_out(work: Workload, averages: bool, sigma2: float, lam_n: float) -> Layo
             f" takes {share} serial steps on rows of its own, and then the changes are added up",
         )  # fmt: skip
     if workers == 1:
-        return Layout(Aggressive(), 1, 1, f"{why}, and rows seen one by one need the fewest visits")
+        return alone
     # Batches up to 1/sigma^2 do with serial steps: the paper's near-linear speed-up.
     size = min(tuning.batch_rows_per_worker * workers, int(1 / sigma2), work.n)
     workers = min(workers, size // tuning.min_batch_rows_per_worker)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from batchsvm.core.forecast import Forecast
 from batchsvm.core.layout import Layout
 from batchsvm.core.problem import Facts, Problem
-from batchsvm.core.spectral import Sigma2, beta_b
+from batchsvm.core.spectral import LaterSigma2, Sigma2, beta_b
 from batchsvm.core.theory import Constants, pegasos_iterations, sdca_iterations
 from batchsvm.methods import Newton
 
@@ -66,9 +66,8 @@ class Plan:
     lam, tol : float
         What the fit is asked for; the iteration counts of the theorems are for a gap of
         tol P(0).
-    sigma2 : Sigma2
-        The spectral norm of the rows scaled to unit norm; `sigma2.how` says whether it is exact,
-        an upper bound or an estimate.
+    spectral : Sigma2 or LaterSigma2
+        `sigma2`, or what measures it when it is first asked for.
     batch_size : int
         Rows in a batch.
     workers : int
@@ -89,7 +88,7 @@ class Plan:
     d: int
     lam: float
     tol: float
-    sigma2: Sigma2
+    spectral: Sigma2 | LaterSigma2 = field(repr=False, compare=False)
     batch_size: int
     workers: int
     reason: str
@@ -97,6 +96,12 @@ class Plan:
     batches: int = 1
     method: str = ""
     times: tuple[Forecast, ...] = field(default=(), repr=False, compare=False)
+
+    @property
+    def sigma2(self) -> Sigma2:
+        """The spectral norm of the rows scaled to unit norm; `sigma2.how` says whether it is exact,
+        an upper bound or an estimate."""
+        return self.spectral.value
 
     @property
     def batch_limit(self) -> int:
@@ -172,32 +177,40 @@ def spectral_batch_size(n: int, sigma2: float) -> int:
 
 
 def make_plan(
-    problem: Problem, facts: Facts, columns: int, tol: float, sigma2: Sigma2, layout: Layout
+    problem: Problem,
+    facts: Facts,
+    columns: int,
+    tol: float,
+    spectral: Sigma2 | LaterSigma2,
+    layout: Layout,
 ) -> Plan:
     """The plan for the first of the problems, with a w of so many columns; where the layout leaves
     it open, sigma^2 says the batch size."""
     n, lam, loss = facts.rows, float(problem.lam[0]), problem.loss
     size, reason = layout.batch_size, layout.reason
     if size is None:
-        size = spectral_batch_size(n, sigma2)
+        size = spectral_batch_size(n, spectral.value)
         words = (
             f"the largest with beta_b <= 2, so that a batch does the work of"
-            f" {size / beta_b(size, n, sigma2):.3g} serial steps"
+            f" {size / beta_b(size, n, spectral.value):.3g} serial steps"
             if size > 1
             else "the rows are nearly collinear, and larger batches would repeat one step"
         )
         reason = f"{words}; {reason}" if reason else words
     workers = layout.workers if size * layout.batches > 1 else 1
     constants = Constants(lam, loss, float(facts.radius2[0]), float(facts.primal_at_zero[0]))
-    table = PlanTable(partial(_rows, n, size, sigma2, tol, constants))
+    table = PlanTable(partial(_rows, n, size, spectral, tol, constants))
     return Plan(
-        n, columns, lam, tol, sigma2, size, workers, reason, table, layout.batches,
+        n, columns, lam, tol, spectral, size, workers, reason, table, layout.batches,
         layout.method.name,
     )  # fmt: skip
 
 
-def _rows(n: int, size: int, sigma2: Sigma2, tol: float, constants: Constants) -> list[PlanRow]:
+def _rows(
+    n: int, size: int, spectral: Sigma2 | LaterSigma2, tol: float, constants: Constants
+) -> list[PlanRow]:
     """The table for b = 1, 2, 4, ..., n, the size that was chosen, and the limit of batches."""
+    sigma2 = spectral.value
     sizes = {1 << k for k in range(n.bit_length()) if 1 << k <= n}
     sizes |= {n, size, spectral_batch_size(n, sigma2)}
     eps, rows = tol * constants.first_error, []

@@ -10,10 +10,13 @@ give sigma^2 between 1/n (orthogonal rows) and 1 (all rows on one line).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf, isinf, log, nan, sqrt
 from numbers import Real
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.linalg
@@ -48,6 +51,11 @@ class Sigma2(float):
     how: str
     failure_probability: float
 
+    @property
+    def value(self) -> Sigma2:
+        """Itself, as `LaterSigma2` has it."""
+        return self
+
     def __new__(cls, value: float, how: str, failure_probability: float = 0.0) -> Sigma2:
         self = super().__new__(cls, value)
         self.how = how
@@ -56,6 +64,28 @@ class Sigma2(float):
 
     def __getnewargs__(self) -> tuple[float, str, float]:  # type: ignore[override]
         return float(self), self.how, self.failure_probability
+
+
+class LaterSigma2:
+    """sigma^2 that is measured when it is first asked for: a small fit takes less time than all
+    that its plan can say.  What is needed of the data has been taken of them."""
+
+    def __init__(self, measure: Callable[[], Sigma2]) -> None:
+        self._measure = measure
+        self._found: Sigma2 | None = None
+        self._lock = Lock()  # fits in several threads may share a plan
+
+    @property
+    def value(self) -> Sigma2:
+        with self._lock:
+            if self._found is None:
+                self._found = self._measure()
+                del self._measure  # and the rows that it holds
+            return self._found
+
+    def __reduce__(self) -> Any:
+        """Copied or pickled, it is a number."""
+        return Sigma2, self.value.__getnewargs__()
 
 
 def beta_b(b: float, n: int, sigma2: float) -> float:
@@ -103,12 +133,17 @@ class SpectralQuery:
 
 def measure_sigma2(data: Dataset, query: SpectralQuery) -> Sigma2:
     """sigma^2 of the rows of a data set, measured once."""
+    return sigma2_later(data, query).value
+
+
+def sigma2_later(data: Dataset, query: SpectralQuery) -> Sigma2 | LaterSigma2:
+    """The same, and an estimate is made when it is first asked for."""
     if query not in data.memo:
         data.memo[query] = _measure(data, query)
     return data.memo[query]
 
 
-def _measure(data: Dataset, query: SpectralQuery) -> Sigma2:
+def _measure(data: Dataset, query: SpectralQuery) -> Sigma2 | LaterSigma2:
     n, p = data.n, data.d + (query.bias is not None)
     rng = np.random.default_rng(query.seed)
     how = query.how
@@ -123,11 +158,17 @@ def _measure(data: Dataset, query: SpectralQuery) -> Sigma2:
     elif how == "sample":
         found = _sample_bound(data, query, rng)
     elif how == "estimate":
-        found = _estimate(data, query, rng)
+        rows = np.sort(rng.choice(n, min(ESTIMATE_ROWS, n), replace=False))
+        gram_times = data.row_gram(rows, query.normalize, query.bias)
+        return LaterSigma2(partial(_estimate, n, len(rows), gram_times, rng))
     else:
         columns, widest = data.absolute_sums(query.normalize, query.bias)
         bound = float(widest * columns.max()) / n
         found = Sigma2(bound, "crude bound by row and column sums")
+    return _within_limits(found, n)
+
+
+def _within_limits(found: Sigma2, n: int) -> Sigma2:
     if found < 1.0 / n:  # only where rows are shorter than 1
         return Sigma2(1.0 / n, "1/n, the least for rows of unit norm")
     return Sigma2(min(found, 1.0), found.how, found.failure_probability)
@@ -207,20 +248,21 @@ def _sample_bound(data: Dataset, query: SpectralQuery, rng: np.random.Generator)
     return Sigma2(root * root, f"sample of {m} rows", query.failure_probability)
 
 
-def _estimate(data: Dataset, query: SpectralQuery, rng: np.random.Generator) -> Sigma2:
+def _estimate(
+    n: int, few: int, gram_times: Callable[[np.ndarray], np.ndarray], rng: np.random.Generator
+) -> Sigma2:
     """From the largest Ritz value over a few rows: mostly close, never sure.
 
     A row's product with itself weighs more among few rows than among many; with others it
     weighs the same, (m s - 1)/(m - 1) for m rows with sigma^2 = s, as in beta_b.
     """
-    n, few = data.n, min(ESTIMATE_ROWS, data.n)
-    rows = np.sort(rng.choice(n, few, replace=False))
     v, largest = rng.standard_normal(few), 1.0
     for _ in range(ESTIMATE_STEPS):
         if (length := sqrt(v @ v)) == 0.0:  # these rows are all zero
             break
         v = v / length
-        u = data.row_gram_times(rows, v, query.normalize, query.bias)
+        u = gram_times(v)
         largest, v = float(u @ v), u
     others = max(largest - 1.0, 0.0) / max(few - 1, 1)
-    return Sigma2((1.0 + (n - 1) * others) / n, f"estimate from {few} rows", nan)
+    found = Sigma2((1.0 + (n - 1) * others) / n, f"estimate from {few} rows", nan)
+    return _within_limits(found, n)

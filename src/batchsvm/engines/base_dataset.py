@@ -14,6 +14,7 @@ from batchsvm.core.tuning import Tuning
 from batchsvm.engines.balance import balanced
 from batchsvm.engines.newton import NewtonTrainer
 from batchsvm.engines.protocol import ConstantSums, Dual, Trainer
+from batchsvm.engines.row_gram import gram_product
 from batchsvm.engines.targets import HostTargets, make_targets
 
 
@@ -46,6 +47,12 @@ class PlacedData:
     def rough_hessian(self, problem: Problem, W: np.ndarray) -> np.ndarray | None:
         self.require_open()
         return None
+
+    def row_gram(
+        self: Any, rows: np.ndarray, normalize: bool = True, bias: float | None = None
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        self.require_open()
+        return gram_product(self.sample(rows), normalize, bias)
 
     def _view(self) -> Self:
         """Another data set over the same rows, which shares everything with this one."""

@@ -54,7 +54,6 @@ class PartsDataset(PlacedData, ABC):
     sliceable: bool
     tuning: Tuning
     memo: dict[Any, Any]
-    _few: tuple[bytes, Any] = b"", None  # the rows that were sampled last
 
     # Where the parts are.
 
@@ -219,23 +218,6 @@ class PartsDataset(PlacedData, ABC):
     ) -> np.ndarray:
         return self._sum(np.add, part_work.gram_times, V, normalize, bias)
 
-    def row_gram_times(
-        self, rows: np.ndarray, v: np.ndarray, normalize: bool = True, bias: float | None = None
-    ) -> np.ndarray:
-        self.require_open()
-        key = rows.tobytes()
-        if self._few[0] != key:  # sigma^2 is estimated by some products with the same rows
-            self._few = key, self.sample(rows)
-        few = self._few[1]
-        sparse = scipy.sparse.issparse(few)
-        norms2 = np.asarray((few.multiply(few) if sparse else few * few).sum(axis=1)).ravel()
-        norms2 += (bias or 0.0) ** 2
-        scale = np.ones(rows.size)
-        if normalize:
-            scale = np.divide(1.0, np.sqrt(norms2), out=np.zeros(rows.size), where=norms2 > 0)
-        u = scale * v
-        return scale * (few @ (few.T @ u) + (bias or 0.0) ** 2 * u.sum())
-
     def absolute_sums(
         self, normalize: bool = True, bias: float | None = None
     ) -> tuple[np.ndarray, float]:
@@ -263,7 +245,6 @@ class PartsDataset(PlacedData, ABC):
 
     def close(self) -> None:
         super().close()
-        self._few = b"", None
 
 
 def _own(problem: Problem) -> PerPart:

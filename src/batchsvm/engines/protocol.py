@@ -324,10 +324,11 @@ class Dataset(Protocol):
         """
         ...
 
-    def row_gram_times(
-        self, rows: np.ndarray, v: np.ndarray, normalize: bool = True, bias: float | None = None
-    ) -> np.ndarray:
-        """X X' v over a few rows, numbered by `rows`; v and the result have an entry for each."""
+    def row_gram(
+        self, rows: np.ndarray, normalize: bool = True, bias: float | None = None
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """The function v -> X X' v over a few rows, numbered by `rows`; v and the result have an
+        entry for each.  It takes what it needs of the rows now, and outlives the data set."""
         ...
 
     def absolute_sums(

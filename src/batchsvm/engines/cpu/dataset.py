@@ -223,12 +223,19 @@ class CpuDataset(HostDataset):
             out += part.T @ (part @ V)
         return out
 
-    def row_gram_times(
-        self, rows: np.ndarray, v: np.ndarray, normalize: bool = True, bias: float | None = None
-    ) -> np.ndarray:
-        biased, out = self._biased(bias), np.empty(rows.size)
-        row_gram_times(biased, rows, v, np.zeros(biased.shape[1]), out, bool(normalize))
-        return out
+    def row_gram(
+        self, rows: np.ndarray, normalize: bool = True, bias: float | None = None
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        self.require_open()
+        taken = some_rows(self.rows, rows)
+        few: Rows = taken if bias is None else Biased(taken, self.d, bias)
+
+        def times(v: np.ndarray) -> np.ndarray:
+            out = np.empty(rows.size)
+            row_gram_times(few, v, np.zeros(few.shape[1]), out, bool(normalize))
+            return out
+
+        return times
 
     def absolute_sums(
         self, normalize: bool = True, bias: float | None = None

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from batchsvm.compiled import Kernel, struct_methods
+from batchsvm.compiled import Kernel, callable_in_kernels, struct_methods
 from batchsvm.engines.cpu.entries import sparse_add_norm2, sparse_dot
 from batchsvm.engines.cpu.indices import longest_row
 from batchsvm.engines.cpu.prefetch import LINE, MOST_LINES, ROWS_AHEAD, prefetch
@@ -284,6 +284,17 @@ struct_methods(
 )  # fmt: skip
 
 
+def next_nonzero(coefficients, k):
+    """The first place behind k whose coefficient is not 0, or the end."""
+    k += 1
+    while k < coefficients.size and coefficients[k] == 0.0:
+        k += 1
+    return k
+
+
+callable_in_kernels(next_nonzero)
+
+
 @Kernel
 def some_norms2(rows, start, out):
     """||x_i||^2 of a block of rows; not finite where the row is not."""
@@ -300,25 +311,35 @@ def products(rows, start, w, out):
 
 @Kernel
 def add_rows(rows, start, coefficients, v):
-    """v += X' coefficients, over a block of rows."""
-    for k in range(coefficients.size):
-        if k + 2 * ROWS_AHEAD < coefficients.size:  # the hardware does not foresee column slices
-            rows.prefetch_row(start + k + 2 * ROWS_AHEAD, start + k + ROWS_AHEAD)
-        if coefficients[k] != 0.0:
-            rows.add(start + k, coefficients[k], v)
+    """v += X' coefficients, over a block of rows; rows of coefficient 0 are not read.
+
+    The hardware foresees neither the rows that are passed over nor column slices.
+    """
+    here, near, far = -1, -1, -1
+    for turn in range(coefficients.size + 2 * ROWS_AHEAD):
+        far = next_nonzero(coefficients, far)
+        if turn >= ROWS_AHEAD:
+            near = next_nonzero(coefficients, near)
+            if near < coefficients.size:
+                rows.prefetch_row(start + min(far, coefficients.size - 1), start + near)
+        if turn >= 2 * ROWS_AHEAD:
+            here = next_nonzero(coefficients, here)
+            if here >= coefficients.size:
+                return
+            rows.add(start + here, coefficients[here], v)
 
 
 @Kernel
-def row_gram_times(rows, order, v, room, out, normalize):
-    """out = X X' v over the rows in `order`; `room` is of zeros, one for each column."""
-    for k in range(order.size):
-        norm2 = rows.norm2(order[k])
+def row_gram_times(rows, v, room, out, normalize):
+    """out = X X' v; `room` is of zeros, one for each column."""
+    for k in range(out.size):
+        norm2 = rows.norm2(k)
         out[k] = 1.0
         if normalize:
             out[k] = 1.0 / np.sqrt(norm2) if norm2 > 0.0 else 0.0
-        rows.add(order[k], out[k] * v[k], room)
-    for k in range(order.size):
-        out[k] *= rows.dot(order[k], room)
+        rows.add(k, out[k] * v[k], room)
+    for k in range(out.size):
+        out[k] *= rows.dot(k, room)
 
 
 @Kernel

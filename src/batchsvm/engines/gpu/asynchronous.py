@@ -9,6 +9,7 @@ shown small gaps.  Problems that are done leave, and what remains is compacted.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 from typing import Any
 
@@ -83,12 +84,12 @@ class AsynchronousTrainer(GroupTrainer):
         real = first_real(data, problem, self.facts, schedule.precision)
         with self.device as device:
             self._key = int(np.random.default_rng(schedule.seed).integers(2**64, dtype=np.uint64))
-            self._cut = natural_cut(device, data.n)
             self._best_W = np.zeros((problem.columns(data.d), K))
             self._numbers = np.zeros(len(EpochControl))
             self._numbers[EpochControl.AT_ONCE] = self._b
             places = (padded_columns(len(self._best_W)), K)
-            W, alpha = device.zeros((places, real), ((self._cut.size, K), real))
+            rows = (-(-data.n // NATURAL_BATCH) * NATURAL_BATCH, K)
+            W, alpha = device.zeros((places, real), (rows, real))
             if dual is not None:
                 started = starting_alpha(device, self._cut, K, dual, real)
                 alpha[:] = started.transpose(0, 2, 1).reshape(-1, K)
@@ -147,6 +148,7 @@ class AsynchronousTrainer(GroupTrainer):
                     self._begin_epoch()
                 epoch, visits = self._visits // self.data.n, self._visits_of(until)
                 device.kernels.train_rows(self.state, epoch, visits)
+                self._prepare_pass()
                 # This waits, so that the stop flag is seen in time.
                 self._numbers = control = device.to_host(self.state.numbers)
                 self._visits += int(control[EpochControl.VISITS])
@@ -159,6 +161,11 @@ class AsynchronousTrainer(GroupTrainer):
                     self._set_w(self._combination())
         self.iterations[self.active] = self._iteration
         return Progress(self.iterations.copy(), estimates)
+
+    def _prepare_pass(self) -> None:
+        """Compute what a full pass needs of the data, and keep it, while the device is at work."""
+        targets: Any = self.problem.targets
+        _ = self._cut, self.data.lengths, targets.columns("float64")
 
     @property
     def _iteration(self) -> int:
@@ -197,6 +204,10 @@ class AsynchronousTrainer(GroupTrainer):
         self._begins = True
 
     # Points and passes.
+
+    @cached_property
+    def _cut(self) -> Any:
+        return natural_cut(self.device, self.data.n)
 
     @property
     def _dual(self) -> DeviceDual:

@@ -19,7 +19,13 @@ import numpy as np
 
 from batchsvm.engines.gpu.cublas import Cublas
 from batchsvm.engines.gpu.sparse_kernels import DeviceKernels
-from batchsvm.engines.gpu.uploads import ALIGNMENT, SMALL_BYTES, SmallUploads, upload_in_blocks
+from batchsvm.engines.gpu.uploads import (
+    ALIGNMENT,
+    LARGE_BYTES,
+    SMALL_BYTES,
+    SmallUploads,
+    upload_in_blocks,
+)
 
 INSTALL = "pip install 'batchsvm[gpu-cuda12]' or 'batchsvm[gpu-cuda13]'"
 PINNED_BYTES = 2**16  # from here on, arrays are fetched by way of memory that the device writes to
@@ -145,7 +151,12 @@ class CudaDevice:
 
     def upload_large(self, *arrays: np.ndarray) -> list[Any]:
         """Several arrays on this device, the large ones in blocks."""
-        return upload_in_blocks(self.xp, self._stream, arrays)
+        arrays = tuple(map(np.ascontiguousarray, arrays))
+        large = [array for array in arrays if array.nbytes >= LARGE_BYTES]
+        there = iter(upload_in_blocks(self.xp, self._stream, large) if large else ())
+        return [
+            next(there) if array.nbytes >= LARGE_BYTES else self.upload(array) for array in arrays
+        ]
 
     def to_host(self, array: Any) -> np.ndarray:
         if array.nbytes < PINNED_BYTES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -102,7 +103,7 @@ class GroupTrainer:
                 self._ahead = passes.combination(self.data, at)
             found = passes.sums(self.data, at, own, there)
         if screen:
-            self._notice_gap(float(np.median(found.gaps(self._problem.lam))))
+            self._notice_gap(median(found.gaps(self._problem.lam)))
         values, norms = self._scattered(found.values), self._scattered(found.norms)
         depth = found.facts.depth  # of this pass over the cut
         return Sums(values.reshape(SUM_COUNT, -1), norms, self.facts._replace(depth=depth))

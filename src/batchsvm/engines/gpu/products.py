@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -69,30 +70,29 @@ class DeviceProducts(BaseDataset):
         norms2 = self.norms2 + (0.0 if bias is None else bias**2)
         return xp.where(norms2 > 0, 1.0 / xp.where(norms2 > 0, norms2, 1.0), 0.0)
 
-    def row_gram_times(
-        self, rows: np.ndarray, v: np.ndarray, normalize: bool = True, bias: float | None = None
-    ) -> np.ndarray:
-        # Kept until others are asked for: an estimate of sigma^2 asks for the same several times.
-        asked, held = (normalize, bias), self.memo.get("gram of few rows")
-        if held is None or held[0] is not rows or held[1] != asked:
-            gram = self._gram_of(rows) + (0.0 if bias is None else bias**2)
-            if normalize:
-                norms2 = gram.diagonal()
-                scale = np.divide(1.0, np.sqrt(norms2), out=np.zeros(len(rows)), where=norms2 > 0)
-                gram *= np.outer(scale, scale)
-            held = self.memo["gram of few rows"] = rows, asked, gram
-        return held[2] @ v
-
-    def _gram_of(self, rows: np.ndarray) -> np.ndarray:
-        """The Gram matrix of a few rows, on this host."""
+    def row_gram(
+        self, rows: np.ndarray, normalize: bool = True, bias: float | None = None
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """The device computes the Gram matrix now; it is fetched when it is first needed."""
         with self._at_work() as device:
             cut = device.upload(rows.astype(np.int32))
-            gram = device.xp.empty((len(rows), len(rows)))
+            there = device.xp.empty((len(rows), len(rows)))
             step = max(1, passes.SPACE_BYTES // (8 * self.d))
             for start in range(0, len(rows), step):
                 part = slice(start, start + step)
-                self.rows.products(cut, self.rows.dense(cut[part]), gram[part])
-            return device.to_host(gram)
+                self.rows.products(cut, self.rows.dense(cut[part]), there[part])
+
+        @cache
+        def gram() -> np.ndarray:
+            with device:
+                found = device.to_host(there) + (0.0 if bias is None else bias**2)
+            if normalize:
+                norms2 = found.diagonal()
+                scale = np.divide(1.0, np.sqrt(norms2), out=np.zeros(len(rows)), where=norms2 > 0)
+                found *= np.outer(scale, scale)
+            return found
+
+        return lambda v: gram() @ v
 
     def absolute_sums(
         self, normalize: bool = True, bias: float | None = None

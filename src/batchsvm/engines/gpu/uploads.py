@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-SMALL_BYTES = 2**14  # up to here, an array goes through the buffer
-BUFFER_BYTES = 2**18
+SMALL_BYTES = 2**17  # up to here, an array goes through the buffer
+BUFFER_BYTES = 2**20
 ALIGNMENT = 256
 LARGE_BYTES = 2**20  # from here on, an array goes in blocks
-SMALLEST_BLOCK, LARGEST_BLOCK = 2**19, 2**22  # bytes
+# To hand a block over to a thread and back takes as long as it takes to copy a megabyte.
+SMALLEST_BLOCK, LARGEST_BLOCK = 2**23, 2**23  # bytes
 BLOCKS_UNDER_WAY, COPYING_THREADS = 16, 8
 
 
@@ -32,6 +33,7 @@ class SmallUploads:
 
         self._xp, self._stream = cupy, stream
         self._buffer = cupyx.empty_pinned(BUFFER_BYTES, np.uint8)
+        self._address = self._buffer.ctypes.data
         self._used = 0
 
     def upload(self, array: np.ndarray) -> Any:
@@ -39,12 +41,12 @@ class SmallUploads:
         if self._used + array.nbytes > BUFFER_BYTES:
             self._stream.synchronize()  # until the device has read all of the buffer
             self._used = 0
-        place = self._buffer[self._used : self._used + array.nbytes]
-        self._used += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
-        place[:] = array.reshape(-1).view(np.uint8)
+        begin, size = self._used, array.nbytes
+        self._used += -(-size // ALIGNMENT) * ALIGNMENT
+        self._buffer[begin : begin + size] = array.reshape(-1).view(np.uint8)
         out = self._xp.empty(array.shape, array.dtype)
-        if array.nbytes:
-            out.data.copy_from_host_async(place.ctypes.data, array.nbytes, self._stream)
+        if size:
+            out.data.copy_from_host_async(self._address + begin, size, self._stream)
         return out
 
 
@@ -62,22 +64,17 @@ class _Block(NamedTuple):
 
 
 def upload_in_blocks(xp: Any, stream: Any, arrays: Sequence[np.ndarray]) -> list[Any]:
-    """Arrays on the device; their blocks go one after another, whichever array they are of."""
+    """Large arrays on the device; the blocks of all of them go one after another."""
     found: list[Any] = []
     blocks: list[_Block] = []
-    for given in arrays:
-        array = np.ascontiguousarray(given)
-        if array.nbytes < LARGE_BYTES:
-            found.append(xp.asarray(array))
-            continue
+    for array in arrays:
         found.append(xp.empty(array.shape, array.dtype))
         here, there = array.reshape(-1).view(np.uint8), found[-1].reshape(-1).view(np.uint8)
         share = -(-array.nbytes // (COPYING_THREADS * ALIGNMENT)) * ALIGNMENT
         size = min(max(share, SMALLEST_BLOCK), LARGEST_BLOCK)
         parts = (slice(start, start + size) for start in range(0, array.nbytes, size))
         blocks.extend(_Block(here[part], there[part]) for part in parts)
-    if blocks:
-        _copy_blocks(xp, stream, blocks)
+    _copy_blocks(xp, stream, blocks)
     return found
 
 

@@ -128,7 +128,7 @@ class RayDataset(PartsDataset):
         used = [j for j, (here, _) in enumerate(found) if here.size]
         part = self._view()
         part._owner, part._owns_views = False, True
-        part.memo, part._few = {}, (b"", None)
+        part.memo = {}
         part._parts = [self._parts[j] for j in used]
         part._views = [
             View(self.workers.new_key(), load_ray().put(self._local(j, found[j][1]))) for j in used

@@ -100,12 +100,6 @@ class ReferenceDataset(HostDataset):
         X = self._scaled(normalize, bias)
         return X.T @ (X @ V)
 
-    def row_gram_times(
-        self, rows: np.ndarray, v: np.ndarray, normalize: bool = True, bias: float | None = None
-    ) -> np.ndarray:
-        X = self._scaled(normalize, bias)[rows]
-        return X @ (X.T @ v)
-
     def absolute_sums(
         self, normalize: bool = True, bias: float | None = None
     ) -> tuple[np.ndarray, float]:

@@ -167,7 +167,7 @@ class StreamedDataset(PartsDataset):
         found = [local_rows(place, np.asarray(rows)) for place in self.cut.places]
         used = [j for j, (here, _) in enumerate(found) if here.size]
         part = self._view()
-        part._resources, part.memo, part._few = ExitStack(), {}, (b"", None)
+        part._resources, part.memo = ExitStack(), {}
         part._parts = [self._parts[j] for j in used]
         before = self._selected
         part._selected = [found[j][1] if before is None else before[j][found[j][1]] for j in used]
