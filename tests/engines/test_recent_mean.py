@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import batchsvm
+from batchsvm.core.loop import NEAR
 from batchsvm.core.tuning import Tuning
 from batchsvm.engines import place_on
 from batchsvm.engines.averaging import FADING, REMEMBERED, RecentMean
@@ -30,11 +31,11 @@ def test_the_mean_weighs_recent_epochs_more():
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_what_is_returned_is_the_better_of_the_two_and_certified(jobs):
+def test_where_a_certificate_is_asked_for_it_is_of_the_better_of_the_two(jobs):
     X, y = tall()
-    arguments = {"lam": 1e-4, "tol": 1e-2, "random_state": 0}
+    arguments = {"lam": 1e-4, "tol": 1e-9, "random_state": 0, "max_epochs": 2}
     with placed(X, jobs, min_parallel_nonzeros=0) as data:  # all data are large
-        with_mean = batchsvm.fit(data, y, **arguments)
+        with_mean = quietly(data, y, **arguments)
         again = batchsvm.certify(data, y, with_mean.w, with_mean.alpha, lam=1e-4)
     assert again == with_mean.certificate
     last = X.T @ (with_mean.alpha * y) / (1e-4 * len(y))  # w(alpha), the last iterate
@@ -44,6 +45,22 @@ def test_what_is_returned_is_the_better_of_the_two_and_certified(jobs):
     best = exact.certificate.dual
     assert with_mean.certificate.primal - best < 0.5 * (at_last.primal - best)
     assert with_mean.certificate.dual == pytest.approx(at_last.dual, abs=1e-12)
+
+
+def test_the_mean_ends_training_where_the_last_iterate_is_near_the_goal_and_not_within():
+    X, y = tall()
+    ends = set()
+    for tol in np.geomspace(1e-1, 1e-4, 12):
+        with placed(X, min_parallel_nonzeros=0) as data:
+            found = batchsvm.fit(data, y, lam=1e-4, tol=tol, random_state=0)
+        last = X.T @ (found.alpha * y) / (1e-4 * len(y))
+        at_last = batchsvm.certify(X, y, last, found.alpha, lam=1e-4)
+        takes_mean = not np.allclose(found.w, last, rtol=1e-9)
+        assert found.certificate.bound <= tol * found.certificate.primal
+        assert (at_last.bound > tol * found.certificate.primal) == takes_mean
+        assert at_last.gap <= NEAR * tol * at_last.primal
+        ends.add(takes_mean)
+    assert ends == {True, False}
 
 
 def test_both_engines_remember_the_same():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, nextafter
+from math import inf, log, nextafter
 
 import numpy as np
 import pytest
@@ -27,6 +27,7 @@ from batchsvm.engines.screening import (
     WORTH_A_FULL_PASS,
     make_screening,
 )
+from batchsvm.engines.trainer import UNSEEN
 from batchsvm.losses import LOSSES
 from batchsvm.methods import Aggressive, Blocks, Guarded, Naive, Safe
 from helpers import HOST_ENGINES, LAM, toy
@@ -118,8 +119,56 @@ def test_a_full_pass_is_due_when_no_row_is_left():
 def test_without_screening_the_target_alone_counts():
     screening = make_screening(100, False, AT_ZERO)
     assert not end_epoch(screening, 0.5 * FIRST_LEVEL, kept=0.0)
+    screening.note_estimate(inf)
     assert not end_epoch(screening, above(1.0), target=1.0, kept=0.0)
+    screening.note_estimate(inf)
     assert end_epoch(screening, 1.0, target=1.0, seen=1.0)
+
+
+@pytest.mark.parametrize("part", [0.9, 0.3, 0.05])
+def test_a_gap_that_falls_steadily_is_known_at_the_end_of_an_epoch(part):
+    """Where all rows are visited, from the second epoch on."""
+    mean = (1 - part) / log(1 / part)  # of part**t over an epoch, t from 0 to 1
+    screening = make_screening(100, False, AT_ZERO)
+    for epoch in range(5):
+        shown = AT_ZERO * part**epoch * mean
+        end = AT_ZERO * part ** (epoch + 1) if epoch else shown
+        assert end_epoch(screening, shown, target=1.001 * end)
+        assert screening.estimate == pytest.approx(end)
+    screening.note_estimate(inf)  # what came before is forgotten
+    end_epoch(screening, 1e-9)
+    assert screening.estimate == 1e-9
+
+
+@pytest.mark.parametrize(
+    ("skips", "gaps"),
+    [
+        (False, [1.0, 1.0]),
+        (False, [1.0, 2.0]),
+        (False, [0.0, 0.0]),
+        (False, [2.0, 0.0]),
+        (True, [3.0, 1.0]),
+    ],
+)
+def test_a_gap_that_does_not_fall_and_that_of_some_rows_are_taken_as_they_are(skips, gaps):
+    screening = make_screening(100, skips, AT_ZERO)
+    for gap in gaps:
+        end_epoch(screening, gap)
+        assert screening.estimate == gap
+
+
+def test_before_a_pass_has_seen_p_a_smaller_gap_is_aimed_at():
+    X, y = toy("logistic")
+    with place_on("cpu", X, 1) as data:
+        trainer = data.trainer(make_problem(data.targets(y), LOSSES["logistic"](), LAM))
+        trainer.start(Schedule(Aggressive(), 1))
+        few, forever = np.array([1.0]), 100 * data.n
+        first = trainer.run(forever, few, StopFlag()).estimates[0]
+        assert first <= UNSEEN
+        trainer.start(Schedule(Aggressive(), 1))
+        trainer.run(1, few, StopFlag())
+        trainer.sums(trainer.point(), screen=True)
+        assert first < trainer.run(forever, few, StopFlag()).estimates[0] <= 1.0
 
 
 # What an epoch adds up.

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 # A certificate costs up to one epoch: one in twenty takes little of the run.
 EPOCHS_PER_CERTIFICATE = 20.0
 GROWTH = 1.3
+# Where the gap at the last iterate is up to so many times the goal, the mean of recent iterates, if
+# there is one, may be within it.  On covertype fits end 0.05 epochs sooner so, and take 0.9 of the
+# time.
+NEAR = 2.0
 MOST_ITERATIONS = 2**62  # no run gets there; max_epochs times n may be infinite
 
 
@@ -217,19 +221,23 @@ class Loop:
         # A certificate that costs nothing is made whatever it says.
         free = trainer.knows_point
         within = [k for k in may_certify if free or gaps[k] <= self._goal(k)]
-        which = sorted({*certifies, *within})
-        if not which:
-            self._seconds += perf_counter() - began
-            return
-        recent = trainer.recent_mean()
+        near = [k for k in may_certify if gaps[k] <= NEAR * self._goal(k)]
+        looks = np.isin(range(problem.k), sorted({*certifies, *near} - {*within}))
+        recent = trainer.recent_mean() if looks.any() else None
         if recent is not None:
             at_recent = trainer.sums(recent)
-            better = np.less(at_recent.primals(problem.lam), primals)
+            better = looks & np.less(at_recent.primals(problem.lam), primals)
             W = np.where(better, recent, W)
             sums = sums._replace(
                 values=np.where(better, at_recent.values, sums.values),
                 norms=np.where(better, at_recent.norms, sums.norms),
             )
+            falls = np.subtract(primals, sums.primals(problem.lam))
+            within += [k for k in near if better[k] and gaps[k] - falls[k] <= self._goal(k)]
+        which = sorted({*certifies, *within})
+        if not which:
+            self._seconds += perf_counter() - began
+            return
         certificates = assemble_some(problem, sums, trainer.combination(), which)
         self._certify_seconds += perf_counter() - began
         self._record(certificates, W)

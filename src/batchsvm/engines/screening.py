@@ -2,7 +2,9 @@
 
 Each visit gives a term c_i [phi(a_i) + phi*(-alpha_i) + alpha_i a_i] of the duality gap at
 no extra cost.  Summed over all rows it is the gap, though each term was seen at another w:
-an estimate that says when a full pass is worth its price, and never replaces one.
+an estimate that says when a full pass is worth its price, and never replaces one.  Where all rows
+are visited, it is put forward to the end of the epoch (`gap_at_end`): without that, fits with the
+logistic loss took an epoch more than they needed, three times out of four.
 
 Dual methods also leave rows out: a row whose alpha sits at a corner (a bound, or a kink of the
 conjugate) and would not move even if its response were off by some slack, twice the mean
@@ -47,6 +49,7 @@ SEEN, GAP, VIOLATION, RISE, PROMISE, KEPT = 0, 1, 2, 3, 4, 5
 _SLACK, _NEXT_PASS, _KEPT_PROMISE, _ESTIMATE, _VISITS = 0, 1, 2, 3, 4
 # Of the estimates that are kept: how many, after how many epochs each, epochs and visits so far.
 _NOTED, _EVERY, _EPOCHS, _ALL_VISITS = 5, 6, 7, 8
+_LAST_GAP = 9  # the sum of the terms that the epoch before has shown
 MOST_NOTED = 256  # estimates; when there are more, every other one is forgotten
 
 
@@ -88,6 +91,17 @@ class Screening(NamedTuple):
         """The part of the promised rise of D that the last epoch kept."""
         return self.levels[_KEPT_PROMISE]
 
+    def gap_at_end(self, gap):
+        """The gap at the end of an epoch over all rows, whose terms sum up to `gap`: they were seen
+        all through the epoch, while the gap fell.  If it falls at a steady rate, to a part r of
+        it per epoch, their mean is (1 - r)/(r log 1/r) times the gap at the end."""
+        last = self.levels[_LAST_GAP]
+        self.levels[_LAST_GAP] = gap
+        if not 0.0 < gap < last < np.inf:
+            return gap
+        part = gap / last
+        return gap * part * np.log(1.0 / part) / (1.0 - part)
+
     def end_epoch(self, target, waiting):
         """End an epoch that left `waiting` rows to the next one.  Returns whether a full pass is
         due: since the gap is small, or no row is left."""
@@ -102,6 +116,8 @@ class Screening(NamedTuple):
         self.sums[:] = 0.0
         self.levels[_SLACK] = SLACK * violation / max(seen, 1.0)
         self.levels[_KEPT_PROMISE] = rise / promise if promise > 0.0 else 1.0
+        if not self.skips:
+            gap = self.gap_at_end(gap)
         self.levels[_ESTIMATE] = gap
         self.levels[_EPOCHS] += 1.0
         self.levels[_ALL_VISITS] += seen
@@ -137,7 +153,7 @@ class Screening(NamedTuple):
 
     def note_estimate(self, gap: float) -> None:
         """Put this gap, N times, in the place of what the last epoch showed."""
-        self.levels[_ESTIMATE] = gap
+        self.levels[_ESTIMATE], self.levels[_LAST_GAP] = gap, np.inf
 
     def note_full_pass(self, gap: float, keep: np.ndarray) -> None:
         """A full pass has found this gap, N times, and has set `keep` for every row."""
@@ -151,7 +167,9 @@ def make_screening(n: int, skips: bool, gap_at_zero: float, workers: int = 1) ->
     """`gap_at_zero` is N P(0), in the units that kernels sum the gap in."""
     return Screening(
         np.zeros((workers, 16)),  # a cache line and more for each
-        np.array([np.inf, FIRST_FULL_PASS * gap_at_zero, 1.0, np.inf, 0.0, 0.0, 1.0, 0.0, 0.0]),
+        np.array(
+            [np.inf, FIRST_FULL_PASS * gap_at_zero, 1.0, np.inf, 0.0, 0.0, 1.0, 0.0, 0.0, np.inf]
+        ),
         np.zeros((MOST_NOTED, 2)),
         max(MIN_EPOCHS_BETWEEN_PASSES * n, MIN_VISITS_BETWEEN_PASSES),
         n / ROWS_DRAWN_PER_VISIT,

@@ -26,7 +26,7 @@ struct_methods(
     Sampler.active_rows, Sampler.is_spent, Sampler.shuffle, Sampler.renew, Sampler.epoch_is_over,
     BlockSampler.list_rows,
     Screening.store, Screening.slack, Screening.visits_per_term, Screening.kept_promise,
-    Screening.end_epoch,
+    Screening.gap_at_end, Screening.end_epoch,
 )  # fmt: skip
 for rule in (best_theta, next_beta, joint_theta, next_joint_beta):
     callable_in_kernels(rule)
