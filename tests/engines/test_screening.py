@@ -27,7 +27,6 @@ from batchsvm.engines.screening import (
     WORTH_A_FULL_PASS,
     make_screening,
 )
-from batchsvm.engines.trainer import UNSEEN
 from batchsvm.losses import LOSSES
 from batchsvm.methods import Aggressive, Blocks, Guarded, Naive, Safe
 from helpers import HOST_ENGINES, LAM, toy
@@ -155,20 +154,6 @@ def test_a_gap_that_does_not_fall_and_that_of_some_rows_are_taken_as_they_are(sk
     for gap in gaps:
         end_epoch(screening, gap)
         assert screening.estimate == gap
-
-
-def test_before_a_pass_has_seen_p_a_smaller_gap_is_aimed_at():
-    X, y = toy("logistic")
-    with place_on("cpu", X, 1) as data:
-        trainer = data.trainer(make_problem(data.targets(y), LOSSES["logistic"](), LAM))
-        trainer.start(Schedule(Aggressive(), 1))
-        few, forever = np.array([1.0]), 100 * data.n
-        first = trainer.run(forever, few, StopFlag()).estimates[0]
-        assert first <= UNSEEN
-        trainer.start(Schedule(Aggressive(), 1))
-        trainer.run(1, few, StopFlag())
-        trainer.sums(trainer.point(), screen=True)
-        assert first < trainer.run(forever, few, StopFlag()).estimates[0] <= 1.0
 
 
 # What an epoch adds up.

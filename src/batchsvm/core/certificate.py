@@ -117,6 +117,10 @@ class Certificate:
         )
 
 
+# Of a point that nobody has certified.
+UNPROVEN = Certificate(inf, -inf, 0.0, 0.0, 0)
+
+
 def allowed_bound(tol: float, primal: float, at_zero: float) -> float:
     """The bound at which a problem is solved: tol P(w), or tol^2 P0 where that is more."""
     return tol * max(primal, tol * at_zero)

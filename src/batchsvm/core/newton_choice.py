@@ -23,6 +23,7 @@ import numpy as np
 from batchsvm.core.layout import Workload
 from batchsvm.core.problem import Facts, Problem
 from batchsvm.losses import Loss
+from batchsvm.losses.classification import SMALL_CURVATURE
 from batchsvm.methods import is_smooth
 
 # Nanoseconds on one thread, and counts, as they were seen in trials on two cores.
@@ -34,7 +35,8 @@ PAIR_NS = 0.3  # of two columns in a dense row
 SPARSE_PAIR_NS = 1.5
 CG_STEPS, CG_ROW_NS = 20.0, 20.0  # of conjugate gradients, where the Hessian is not formed
 FACTOR_NS = 0.1  # of the p^3 of a Cholesky factor
-VISIT_NS = {True: 60.0, False: 350.0}  # of a row in SDCA: with a closed form for its step, without
+VISIT_NS = 60.0  # of a row in SDCA, with a closed form for its step
+SHORT_VISIT_NS, LONG_VISIT_NS = 75.0, 350.0  # without one, up to `SMALL_CURVATURE` and beyond
 ENTRY_NS = 2.0  # of an entry of a row, in either
 SCREENING = 2.0  # times fewer rows are visited where some come to rest
 LEAST_TOL = 1e-12
@@ -60,13 +62,15 @@ def newton_reason(
     lam_n = float(problem.lam[0]) * float(facts.total_weight[0])
     bias2 = 0.0 if problem.bias is None else float(problem.bias[0]) ** 2
     for norm2 in (lambda: float(facts.largest_norm2[0]), lambda: mean_norm2() + bias2):
-        pull = steepness * norm2() * float(facts.largest_weight[0]) / lam_n
+        curvature = norm2() * float(facts.largest_weight[0]) / lam_n
+        pull = steepness * curvature
         if not pull <= MAX_PULL:
             return None
         epochs = (1.0 + pull) * log(1.0 / max(tol, LEAST_TOL)) / 2
         if smooth and getattr(problem.loss, "corners", True):
             epochs /= SCREENING
-        if newton_ns(work, smooth) >= epochs * work.n * visit_ns(work, problem.loss):
+        visit = visit_ns(work, problem.loss, curvature)
+        if newton_ns(work, smooth) >= epochs * work.n * visit:
             return None
     how = "" if smooth else "; the kinks of the loss are rounded off, less and less"
     return (
@@ -91,9 +95,10 @@ def newton_row_ns(work: Workload) -> float:
     return ROW_NS + ENTRY_NS * mean + pairs + FACTOR_NS * p**3 / work.n
 
 
-def visit_ns(work: Workload, loss: Loss) -> float:
-    """What a visit of SDCA takes."""
-    return VISIT_NS[has_closed_form(loss)] + ENTRY_NS * work.nonzeros / work.n
+def visit_ns(work: Workload, loss: Loss, curvature: float) -> float:
+    """What a visit of SDCA takes, if a step has this curvature, ||x_i||^2 c_i / (lam N)."""
+    step = SHORT_VISIT_NS if curvature <= SMALL_CURVATURE else LONG_VISIT_NS
+    return (VISIT_NS if has_closed_form(loss) else step) + ENTRY_NS * work.nonzeros / work.n
 
 
 def has_closed_form(loss: Loss) -> bool:

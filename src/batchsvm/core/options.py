@@ -24,8 +24,10 @@ class FitOptions:
         None is "auto".
     batch_size : int or "auto"
     tol, max_epochs : float
-    goal : float or None
-        The bound at which to stop, in the place of tol.
+    goal : callable or None
+        From the smallest P that was seen to the bound at which to stop, in the place of tol, for a
+        problem that is solved for the sake of another one, which is certified
+        (`core/intercept.py`).
     averaging : {None, "tail", "decay"}
     checkpoints : iterable of int, or None
         The iterations to certify after; None leaves them to the loop.
@@ -44,7 +46,7 @@ class FitOptions:
     averaging: str | None = None
     checkpoints: Iterable[int] | None = None
     callback: Callable[[int, Any], Any] | None = None
-    goal: float | None = None
+    goal: Callable[[float], float] | None = None
     precision: str = "auto"
     saving: Saving | None = None
 

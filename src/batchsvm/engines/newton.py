@@ -50,6 +50,7 @@ class NewtonTrainer:
     """
 
     survives_exceptions = True
+    estimates_all_rows = False  # they are of P, and its dual point may be far off
 
     def __init__(self, data: Dataset, problem: Problem, engine: Trainer) -> None:
         self.data, self.problem, self._engine = data, problem, engine

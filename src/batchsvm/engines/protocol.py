@@ -121,10 +121,14 @@ class Trainer(Protocol):
     knows_point : bool
         Whether `sums` and `combination` of `point` are known already, so that a certificate costs
         nothing.
+    estimates_all_rows : bool
+        Whether the estimates of `run` are of all rows and can be relied on.
     """
 
     @property
     def facts(self) -> Facts: ...
+    @property
+    def estimates_all_rows(self) -> bool: ...
     @property
     def survives_exceptions(self) -> bool: ...
     @property

@@ -21,10 +21,6 @@ from batchsvm.engines.state import DualState, State, start_dual, start_pegasos
 from batchsvm.engines.visit_order import UNSCREENED, make_visit_order
 from batchsvm.methods import Blocks, Gram, Newton, Pegasos
 
-# The first goal is a part of P(0).  What P will be is not known where no pass has been made yet; it
-# is mostly less than half of P(0).
-UNSEEN = 1 / 3
-
 
 class Stepper(Protocol):
     """What runs the iterations of one method; each engine has a table of them."""
@@ -101,7 +97,6 @@ class HostTrainer:
         self.survives_exceptions = self.state.survives_exceptions
         # The first pass of a screened method brings rows back that the estimate knows nothing of.
         self._has_passed = not self.screens
-        self._has_seen_primal = False
         self._expects_certificate = False
         self._combination: np.ndarray | None = None  # of the point now, if a pass has made it
         self.stepper.advance(0, -inf)
@@ -118,12 +113,14 @@ class HostTrainer:
     def screens(self) -> bool:
         return isinstance(self.state, DualState) and self.state.screening.skips
 
+    @property
+    def estimates_all_rows(self) -> bool:
+        return not self.screens
+
     def run(self, until: int, targets: np.ndarray, stop: StopFlag) -> Progress:
         state, target, weight = self.state, float(targets[0]), self.bound.total_weight
         end, estimate = self._first + until, inf
         self._combination = None
-        if not (self.screens or self._has_seen_primal):
-            target *= UNSEEN
         while not isnan(target) and state.iteration < end and not stop.is_set:
             count = min(end - state.iteration, self.stepper.max_iterations)
             if self.stepper.advance(count, target * weight):  # kernels do not divide by N
@@ -155,7 +152,7 @@ class HostTrainer:
         alpha_of = self.state.alpha_of
         if not screen:
             return self.bound.sums(W[:, 0], alpha_of)
-        self._has_passed = self._has_seen_primal = True
+        self._has_passed = True
         show = self.stepper.screen if self.screens else None
         if self._expects_certificate:
             found, self._combination = self.bound.point_sums(W[:, 0], alpha_of, show)

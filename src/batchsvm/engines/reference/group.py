@@ -31,6 +31,10 @@ class TrainerGroup:
         self.survives_exceptions = all(t.survives_exceptions for t in self.trainers)
 
     @property
+    def estimates_all_rows(self) -> bool:
+        return all(trainer.estimates_all_rows for trainer in self.trainers)
+
+    @property
     def beta(self) -> np.ndarray:
         return np.concatenate([trainer.beta for trainer in self.trainers])
 

@@ -62,6 +62,7 @@ class StreamedTrainer:
     # After an exception w is where the steps were and alpha where they were stored last, which is
     # no less of a certificate.
     survives_exceptions = True
+    estimates_all_rows = False  # those that stay in memory say most
     on_pass: Callable[[], None] | None = None
     unsaved = False
 
