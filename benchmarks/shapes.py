@@ -1,6 +1,6 @@
 """Losses and shapes other than the hinge on text: ours against scikit-learn's solvers.
 
-    python benchmarks/shapes.py [--rounds 5] [--only NAME ...] [--out FOLDER]
+    python -m benchmarks.shapes [--rounds 5] [--only NAME ...] [--out FOLDER]
 
 Each shape is generated.  A peer is fitted with some values of its tol; the largest one with which
 its objective is at most 1e-3 above the optimum is its best setting.  Then ours, with tol 1e-3, and

@@ -21,6 +21,7 @@ from batchsvm.core.best_constant import best_constant
 from batchsvm.core.problem import make_problem
 from batchsvm.core.spectral import SpectralQuery, measure_sigma2
 from batchsvm.engines.balance import balanced as balance
+from batchsvm.engines.cpu.problem import CpuProblem
 from batchsvm.engines.cpu.rows import CSR, Biased, Dense
 from batchsvm.losses import LOSSES
 from helpers import FORMATS, csr, one_problem, toy
@@ -326,3 +327,52 @@ def test_targets_that_are_fit_by_zero():
     assert model.certificate_.primal == pytest.approx(0.0, abs=1e-9)
     constant = BatchSVR("absolute", intercept="free", random_state=0).fit(X, np.full(20, 1e6))
     np.testing.assert_allclose(constant.predict(X), 1e6, rtol=1e-3)
+
+
+def counted(monkeypatch, owner, name):
+    """The calls of a method are counted in the list that this returns."""
+    made, method = [], getattr(owner, name)
+    monkeypatch.setattr(owner, name, lambda *a, **k: made.append(name) or method(*a, **k))
+    return made
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_penalised_problems_whose_estimates_are_of_all_rows_are_not_certified(
+    loss, cancer, monkeypatch
+):
+    X, y = cancer
+    passes = counted(monkeypatch, CpuProblem, "_pass_at")
+    [solution] = batchsvm.fit_many(
+        X, np.where(y > 0, 1.0, -1.0)[:, np.newaxis], loss, lam=1e-2, intercept="free", tol=1e-6,
+        random_state=0, method="safe", batch_size=1,
+    )  # fmt: skip
+    assert solution.status is Status.CONVERGED
+    outer = len(solution.history)
+    assert outer > 1
+    # The joint certificates alone; the hinge leaves rows out, and has to look at them.
+    assert (len(passes) == outer) == (loss == "logistic")
+    assert solution.certificate.bound <= 1e-6 * solution.certificate.primal
+    assert np.isfinite(solution.history.primal).all()
+    assert (np.diff(solution.history.certify_seconds) > 0).all()
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "hinge"])
+def test_newtons_method_finds_a_free_intercept_with_one_problem(loss):
+    """Rows of a rare class, far from the origin: b has a long way to go."""
+    rng = np.random.default_rng(0)
+    X = 3.0 + rng.normal(size=(4000, 8)) @ rng.normal(size=(8, 8))
+    y = np.where(X[:, 0] + X[:, 1] + 2.0 * rng.normal(size=4000) > 12.0, 1.0, -1.0)
+    assert 20 < (y > 0).sum() < 1000
+    common = {"loss": loss, "lam": 1e-4, "tol": 1e-5, "intercept": "free", "random_state": 0}
+    for method in ("newton", "auto"):
+        [solution] = batchsvm.fit_many(X, y[:, np.newaxis], method=method, **common)
+        plan = batchsvm.plan(X, y, loss=loss, lam=1e-4, tol=1e-5, intercept="free", method=method)
+        assert solution.status is Status.CONVERGED
+        assert (solution.plan, plan.reason) == (plan, solution.plan.reason)
+        if plan.method == "newton":
+            assert len(solution.history) == 1
+    sharp = batchsvm.fit_many(
+        X, y[:, np.newaxis], method="safe", batch_size=1, max_epochs=20_000, **common
+    )
+    ours, theirs = solution.certificate, sharp[0].certificate
+    assert abs(ours.primal - theirs.primal) <= ours.bound + theirs.bound

@@ -373,3 +373,22 @@ def test_solutions_can_be_compared_and_hashed():
     assert one == one
     assert one != two
     assert len({one, two}) == 2
+
+
+@pytest.mark.parametrize(("loss", "part"), [("logistic", loop.UNSEEN), ("hinge", 1.0)])
+def test_where_nothing_is_known_of_p_estimates_of_all_rows_have_a_lower_target(
+    loss, part, monkeypatch
+):
+    """Before a full pass has seen P, the goal is a part of P(0)."""
+    X, y = toy(loss)
+    targets, run = [], HostTrainer.run
+    monkeypatch.setattr(
+        HostTrainer, "run", lambda self, *given: targets.append(given[1][0]) or run(self, *given)
+    )
+    serial = {"tol": 1e-3, "method": "safe", "batch_size": 1, "random_state": 0}
+    solution = batchsvm.fit(X, y, loss, LAM, **serial)
+    at_zero = solution.history.primal[0]
+    assert targets[0] == pytest.approx(part * 1e-3 * at_zero)
+    targets.clear()
+    warm = batchsvm.fit(X, y, loss, 0.5 * LAM, initial=solution, **serial)
+    assert targets[0] == pytest.approx(1e-3 * warm.history.primal[0])

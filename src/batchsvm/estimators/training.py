@@ -205,7 +205,9 @@ def train(
 ) -> list[LinearModel]:
     """Train the problems that `problem_on` makes of the placed data."""
     where = settings.engine, settings.n_jobs
-    with placed(X, *where, once=watch.count == 1, device=settings.device) as data:
+    # A free intercept is a row of problems over the same data.
+    once = watch.count == 1 and settings.intercept.kind != "free"
+    with placed(X, *where, once=once, device=settings.device) as data:
         problem = problem_on(data)
         options = replace(settings.options, callback=watch.callback())
         warn_of_columns(data, problem, options)
