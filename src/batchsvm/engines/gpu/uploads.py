@@ -21,7 +21,7 @@ BUFFER_BYTES = 2**20
 ALIGNMENT = 256
 LARGE_BYTES = 2**20  # from here on, an array goes in blocks
 # To hand a block over to a thread and back takes as long as it takes to copy a megabyte.
-SMALLEST_BLOCK, LARGEST_BLOCK = 2**23, 2**23  # bytes
+BLOCK_BYTES = 2**23
 BLOCKS_UNDER_WAY, COPYING_THREADS = 16, 8
 
 
@@ -70,9 +70,8 @@ def upload_in_blocks(xp: Any, stream: Any, arrays: Sequence[np.ndarray]) -> list
     for array in arrays:
         found.append(xp.empty(array.shape, array.dtype))
         here, there = array.reshape(-1).view(np.uint8), found[-1].reshape(-1).view(np.uint8)
-        share = -(-array.nbytes // (COPYING_THREADS * ALIGNMENT)) * ALIGNMENT
-        size = min(max(share, SMALLEST_BLOCK), LARGEST_BLOCK)
-        parts = (slice(start, start + size) for start in range(0, array.nbytes, size))
+        starts = range(0, array.nbytes, BLOCK_BYTES)
+        parts = (slice(start, start + BLOCK_BYTES) for start in starts)
         blocks.extend(_Block(here[part], there[part]) for part in parts)
     _copy_blocks(xp, stream, blocks)
     return found
