@@ -159,7 +159,8 @@ def main(arguments: list[str] | None = None) -> None:
     if "start_up" in wanted:
         keep("start_up", ourselves.start_up(rounds), f"Medians of {rounds}.")
     if "certifying" in wanted:
-        keep("certifying", ourselves.certifying(options.sets, options.threads, console))
+        rows = ourselves.certifying(options.sets, options.threads, rounds, console)
+        keep("certifying", rows, f"Medians of {rounds} fits, checks and plan included.")
     if "methods_memory" in wanted:
         keep("methods_memory", ourselves.methods_memory(options.sets, console))
     if "tiny" in wanted:

@@ -375,7 +375,7 @@ def test_solutions_can_be_compared_and_hashed():
     assert len({one, two}) == 2
 
 
-@pytest.mark.parametrize(("loss", "part"), [("logistic", loop.UNSEEN), ("hinge", 1.0)])
+@pytest.mark.parametrize(("loss", "part"), [("logistic", loop.FIRST_GOAL_PART), ("hinge", 1.0)])
 def test_where_nothing_is_known_of_p_estimates_of_all_rows_have_a_lower_target(
     loss, part, monkeypatch
 ):

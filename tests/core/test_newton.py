@@ -236,6 +236,14 @@ def test_auto_leaves_the_rest_to_sdca():
     assert reason(Logistic(), norm2=1e7, k=2) is None
 
 
+def test_auto_knows_that_short_logistic_steps_are_fast():
+    """Rows and columns as many as covertype has; a step has the curvature ||x||^2 / (lam N)."""
+    lam_n = 5.22911
+    shape = {"n": 522_911, "d": 54, "lam": 1e-5, "nonzeros": 6_246_325}
+    assert reason(Logistic(), norm2=0.99 * lam_n, **shape) is None
+    assert reason(Logistic(), norm2=1.5 * lam_n, **shape) is not None
+
+
 def test_the_largest_second_derivatives():
     assert largest_second_derivative(Logistic()) == 0.25
     assert largest_second_derivative(SquaredHinge()) == 2.0

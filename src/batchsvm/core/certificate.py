@@ -117,7 +117,7 @@ class Certificate:
         )
 
 
-# Of a point that nobody has certified.
+# In the place of the certificate of a point that was not certified: it proves nothing.
 UNPROVEN = Certificate(inf, -inf, 0.0, 0.0, 0)
 
 

@@ -21,6 +21,8 @@ from batchsvm.methods import Asynchronous, Blocks, DualMethod, Gram, Guarded, Ne
 if TYPE_CHECKING:
     from batchsvm.engines.protocol import Dataset
 
+# Methods whose steps take no beta_b: nothing but the plan needs sigma^2.
+WITHOUT_BETA_B = Guarded | Blocks | Gram | Asynchronous | Newton
 MAX_UNIT_NORM = 1 + 1e-4  # text files round
 
 
@@ -62,10 +64,7 @@ def choose(
         refuse_long_rows(facts, 'step="general"')
         if known is None and not serial:  # the paper's own sigma^2, of the rows as they are
             known = sigma2_for(data, problem, SpectralQuery(normalize=False), None).value
-    # On one thread, guarded, in blocks, with Gram matrices, without waiting and in Newton's method,
-    # nothing but the plan needs sigma^2.
-    unaware = Guarded | Blocks | Gram | Asynchronous | Newton
-    careless = serial or chosen or isinstance(method, unaware)
+    careless = serial or chosen or isinstance(method, WITHOUT_BETA_B)
     found = sigma2_for(data, problem, quick if careless else SpectralQuery(), known)
     plan = make_plan(problem, facts, work.columns, tol, found, layout)
     if isinstance(method, DualMethod) and method.sampling == "replacement" and plan.batch_size > 1:

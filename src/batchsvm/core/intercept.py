@@ -26,13 +26,14 @@ free
     are computed from scratch.  Steps of b that shrink at a steady rate are drawn out to where
     they lead (Aitken), those that do not shrink get a larger `scaling`, and problems are solved
     only as well as b is known.  Newton's method takes no more steps for a large `scaling`, with
-    which b moves as far as it likes: one problem suffices then.  The penalised problems need no
-    certificates of their own.
+    which b moves as far as it likes: one problem suffices then.  Where estimates of the gap are
+    reliable, penalised problems end without certificates of their own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -151,6 +152,7 @@ class _FreeIntercept:
         self.best: LinearModel | None = None
         self.newton: Newton | None = None  # where "auto" has taken it
         self.plan: Plan | None = None  # of the first penalised problem
+        self.trusts = True  # whether penalised problems may end without a certificate
         self.records: list[tuple[float, ...]] = []
         self.estimates: list[np.ndarray] = []  # of the penalised problems
         self.epochs = self.iterations = self.seconds = self.certifying = 0.0
@@ -192,9 +194,10 @@ class _FreeIntercept:
         floor = self.options.tol / 2
         inner = max(floor, FIRST_TOL)
         self.plan = self._newton_plan(b, scaling)
-        if self.plan is not None:
+        is_long = self.plan is not None
+        if is_long:
             self.newton, scaling, inner = Newton(), NEWTON_SCALING * scaling, floor
-        last_step = 0.0
+        last_step, last_gap = 0.0, inf
         for outer in range(MAX_OUTER_ITERATIONS):
             solution = self._solve_penalised(outer, point, b, scaling, inner)
             point = solution.dual
@@ -205,6 +208,13 @@ class _FreeIntercept:
             status = _why_stop(certificate, self.goal, solution.status, asked, spent)
             if status is not None:
                 return status
+            if solution.status is Status.PRECISION and solution.history.epoch[-1] == 0.0:
+                if not is_long:
+                    return Status.PRECISION
+                scaling, is_long = scaling / NEWTON_SCALING, False  # a long column costs digits
+            # An estimate that was too small would end the next problem too soon as well.
+            self.trusts = certificate.gap <= last_gap / 2
+            last_gap = certificate.gap
             # What is missing is the price of balancing, which the next problem lowers, or the
             # accuracy of the last one.
             floor = floor / 2 if inner == floor else floor
@@ -220,6 +230,8 @@ class _FreeIntercept:
         """The plan, if Newton's method is to solve the penalised problems with a Hessian that is
         formed: then b may move as far as it likes at once."""
         options, data = self.options, self.data
+        if options.method is None and options.batch_size != "auto":
+            return None
         near = self._near(b, scaling)
         columns, most = near.columns(data.d), data.tuning.max_hessian_columns
         method = options.method or Newton()
@@ -244,6 +256,7 @@ class _FreeIntercept:
         options = replace(
             self.options,
             goal=lambda seen: tol * max(min(seen, primal), self.options.tol * self.at_zero),
+            proves=not self.trusts,
             max_epochs=self.options.max_epochs - self.epochs,
             callback=None,
             # With few epochs left, "auto" would leave Newton's method.

@@ -22,7 +22,7 @@ import numpy as np
 
 from batchsvm.core.layout import Workload
 from batchsvm.core.problem import Facts, Problem
-from batchsvm.losses import Loss
+from batchsvm.losses import Logistic, Loss
 from batchsvm.losses.classification import SMALL_CURVATURE
 from batchsvm.methods import is_smooth
 
@@ -36,7 +36,8 @@ SPARSE_PAIR_NS = 1.5
 CG_STEPS, CG_ROW_NS = 20.0, 20.0  # of conjugate gradients, where the Hessian is not formed
 FACTOR_NS = 0.1  # of the p^3 of a Cholesky factor
 VISIT_NS = 60.0  # of a row in SDCA, with a closed form for its step
-SHORT_VISIT_NS, LONG_VISIT_NS = 75.0, 350.0  # without one, up to `SMALL_CURVATURE` and beyond
+LONG_VISIT_NS = 350.0  # without one
+SHORT_VISIT_NS = 75.0  # of the logistic loss, up to `SMALL_CURVATURE`
 ENTRY_NS = 2.0  # of an entry of a row, in either
 SCREENING = 2.0  # times fewer rows are visited where some come to rest
 LEAST_TOL = 1e-12
@@ -97,7 +98,8 @@ def newton_row_ns(work: Workload) -> float:
 
 def visit_ns(work: Workload, loss: Loss, curvature: float) -> float:
     """What a visit of SDCA takes, if a step has this curvature, ||x_i||^2 c_i / (lam N)."""
-    step = SHORT_VISIT_NS if curvature <= SMALL_CURVATURE else LONG_VISIT_NS
+    is_short = isinstance(loss, Logistic) and curvature <= SMALL_CURVATURE
+    step = SHORT_VISIT_NS if is_short else LONG_VISIT_NS
     return (VISIT_NS if has_closed_form(loss) else step) + ENTRY_NS * work.nonzeros / work.n
 
 

@@ -26,8 +26,10 @@ class FitOptions:
     tol, max_epochs : float
     goal : callable or None
         From the smallest P that was seen to the bound at which to stop, in the place of tol, for a
-        problem that is solved for the sake of another one, which is certified
-        (`core/intercept.py`).
+        penalised problem of a free intercept.
+    proves : bool
+        Whether what is returned is certified.  Otherwise a reliable estimate of the gap may end
+        training: the joint problem of a free intercept is certified.
     averaging : {None, "tail", "decay"}
     checkpoints : iterable of int, or None
         The iterations to certify after; None leaves them to the loop.
@@ -47,6 +49,7 @@ class FitOptions:
     checkpoints: Iterable[int] | None = None
     callback: Callable[[int, Any], Any] | None = None
     goal: Callable[[float], float] | None = None
+    proves: bool = True
     precision: str = "auto"
     saving: Saving | None = None
 

@@ -58,8 +58,8 @@ class History:
     `dual` are those of the checkpoint's own w and alpha; `gap` is that of the best w and the best
     alpha until then, which a fit that ended there would return.
 
-    `estimates` has a row for each epoch, or for some of many: epochs so far, and the gap that the
-    epoch showed.  They cost nothing and prove nothing.  An engine may have none.
+    `estimates` has a row for each epoch, or for some of many: epochs so far, and the gap at its
+    end, as far as the visits of the epoch show it.  They cost nothing and prove nothing.  An engine may have none.
     """
 
     iteration: np.ndarray

@@ -33,6 +33,7 @@ MAX_QUICK_PRODUCTS = 10**7  # multiplications that take no longer than an estima
 LANCZOS_STEPS = 16
 SAMPLED_ROWS = 4096
 ESTIMATE_ROWS, ESTIMATE_STEPS = 128, 6
+MAX_KEPT_ENTRIES = 2**18  # of rows that a plan keeps for an estimate; if there are more, it is made
 FAILURE_PROBABILITY = 1e-3
 
 
@@ -67,8 +68,8 @@ class Sigma2(float):
 
 
 class LaterSigma2:
-    """sigma^2 that is measured when it is first asked for: a small fit takes less time than all
-    that its plan can say.  What is needed of the data has been taken of them."""
+    """sigma^2 that is estimated when it is first asked for, from rows that have been taken out of
+    the data.  Many fits do not need it, and of text like rcv1 it takes a fiftieth of a fit."""
 
     def __init__(self, measure: Callable[[], Sigma2]) -> None:
         self._measure = measure
@@ -160,7 +161,8 @@ def _measure(data: Dataset, query: SpectralQuery) -> Sigma2 | LaterSigma2:
     elif how == "estimate":
         rows = np.sort(rng.choice(n, min(ESTIMATE_ROWS, n), replace=False))
         gram_times = data.row_gram(rows, query.normalize, query.bias)
-        return LaterSigma2(partial(_estimate, n, len(rows), gram_times, rng))
+        later = LaterSigma2(partial(_estimate, n, len(rows), gram_times, rng))
+        return later if len(rows) * data.nonzeros <= MAX_KEPT_ENTRIES * n else later.value
     else:
         columns, widest = data.absolute_sums(query.normalize, query.bias)
         bound = float(widest * columns.max()) / n

@@ -10,7 +10,7 @@ import numpy as np
 
 from batchsvm.core import data_checks
 from batchsvm.core.blas_threads import blas_threads
-from batchsvm.core.choice import choose, refuse_options
+from batchsvm.core.choice import WITHOUT_BETA_B, choose, refuse_options
 from batchsvm.core.dual import host_alpha
 from batchsvm.core.layout import Layout, Schedule, Workload, keeps_recent_mean, workload_of
 from batchsvm.core.loop import Loop
@@ -21,7 +21,7 @@ from batchsvm.core.problem import Facts, Problem
 from batchsvm.core.saving import Resumable, refuse_engine
 from batchsvm.core.solution import Solution
 from batchsvm.core.spectral import beta_b
-from batchsvm.methods import Asynchronous, Newton
+from batchsvm.methods import Newton
 
 if TYPE_CHECKING:
     from batchsvm.engines.protocol import Dataset, Dual
@@ -105,13 +105,13 @@ def _schedule(
     method = layout.method
     open_choice = options.method is None and options.batch_size == "auto"
     b = plan.batch_size
-    serial = b == 1 or isinstance(method, Asynchronous)  # steps that take no beta
+    unaware = b == 1 or isinstance(method, WITHOUT_BETA_B)
     return Schedule(
         method=method,
         batch_size=b,
         workers=plan.workers,
         batches=plan.batches,
-        beta_b=1.0 if serial else beta_b(b, plan.n, plan.sigma2),
+        beta_b=1.0 if unaware else beta_b(b, plan.n, plan.sigma2),
         averaging=options.averaging,
         recent_mean=open_choice and keeps_recent_mean(work, b, method),
         seed=seed,

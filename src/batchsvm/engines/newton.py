@@ -50,7 +50,7 @@ class NewtonTrainer:
     """
 
     survives_exceptions = True
-    estimates_all_rows = False  # they are of P, and its dual point may be far off
+    estimates_are_reliable = False  # they are of P, whose gap may be a thousand times as large
 
     def __init__(self, data: Dataset, problem: Problem, engine: Trainer) -> None:
         self.data, self.problem, self._engine = data, problem, engine

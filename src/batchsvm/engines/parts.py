@@ -243,9 +243,6 @@ class PartsDataset(PlacedData, ABC):
         )
         return stacked[np.argsort(order)]
 
-    def close(self) -> None:
-        super().close()
-
 
 def _own(problem: Problem) -> PerPart:
     """The problem over each part."""

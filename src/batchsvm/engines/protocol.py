@@ -121,14 +121,15 @@ class Trainer(Protocol):
     knows_point : bool
         Whether `sums` and `combination` of `point` are known already, so that a certificate costs
         nothing.
-    estimates_all_rows : bool
-        Whether the estimates of `run` are of all rows and can be relied on.
+    estimates_are_reliable : bool
+        Whether the estimates of `run` are of all rows, and so near the gap that a full pass would
+        seldom find it larger.
     """
 
     @property
     def facts(self) -> Facts: ...
     @property
-    def estimates_all_rows(self) -> bool: ...
+    def estimates_are_reliable(self) -> bool: ...
     @property
     def survives_exceptions(self) -> bool: ...
     @property

@@ -13,6 +13,7 @@ from batchsvm.core.dual import HostDual
 from batchsvm.core.layout import Schedule
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.tuning import Tuning
+from batchsvm.engines.averaging import Averaging
 from batchsvm.engines.batch_order import BatchOrder
 from batchsvm.engines.host_problem import HostProblem
 from batchsvm.engines.protocol import Dual, Progress
@@ -96,6 +97,7 @@ class HostTrainer:
         self._best_w, self._best_alpha = np.zeros(self.bound.d), np.zeros(self.bound.n)
         self.survives_exceptions = self.state.survives_exceptions
         # The first pass of a screened method brings rows back that the estimate knows nothing of.
+        self._visits_all_rows = getattr(schedule.method, "sampling", "") == "permutation"
         self._has_passed = not self.screens
         self._expects_certificate = False
         self._combination: np.ndarray | None = None  # of the point now, if a pass has made it
@@ -114,8 +116,11 @@ class HostTrainer:
         return isinstance(self.state, DualState) and self.state.screening.skips
 
     @property
-    def estimates_all_rows(self) -> bool:
-        return not self.screens
+    def estimates_are_reliable(self) -> bool:
+        state = self.state
+        if not isinstance(state, DualState) or isinstance(state.averaging, Averaging):
+            return False
+        return self._visits_all_rows and not state.screening.skips
 
     def run(self, until: int, targets: np.ndarray, stop: StopFlag) -> Progress:
         state, target, weight = self.state, float(targets[0]), self.bound.total_weight

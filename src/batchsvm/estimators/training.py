@@ -205,7 +205,7 @@ def train(
 ) -> list[LinearModel]:
     """Train the problems that `problem_on` makes of the placed data."""
     where = settings.engine, settings.n_jobs
-    # A free intercept is a row of problems over the same data.
+    # A free intercept takes several problems over the same data.
     once = watch.count == 1 and settings.intercept.kind != "free"
     with placed(X, *where, once=once, device=settings.device) as data:
         problem = problem_on(data)

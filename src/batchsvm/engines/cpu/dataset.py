@@ -27,7 +27,6 @@ from batchsvm.engines.cpu.rows import (
     densify,
     gram_coefficients,
     products,
-    row_gram_times,
     some_norms2,
     some_rows,
 )
@@ -222,20 +221,6 @@ class CpuDataset(HostDataset):
                 part /= np.where(norms > 0, norms, 1.0)[:, np.newaxis]
             out += part.T @ (part @ V)
         return out
-
-    def row_gram(
-        self, rows: np.ndarray, normalize: bool = True, bias: float | None = None
-    ) -> Callable[[np.ndarray], np.ndarray]:
-        self.require_open()
-        taken = some_rows(self.rows, rows)
-        few: Rows = taken if bias is None else Biased(taken, self.d, bias)
-
-        def times(v: np.ndarray) -> np.ndarray:
-            out = np.empty(rows.size)
-            row_gram_times(few, v, np.zeros(few.shape[1]), out, bool(normalize))
-            return out
-
-        return times
 
     def absolute_sums(
         self, normalize: bool = True, bias: float | None = None

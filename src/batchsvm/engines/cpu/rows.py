@@ -330,19 +330,6 @@ def add_rows(rows, start, coefficients, v):
 
 
 @Kernel
-def row_gram_times(rows, v, room, out, normalize):
-    """out = X X' v; `room` is of zeros, one for each column."""
-    for k in range(out.size):
-        norm2 = rows.norm2(k)
-        out[k] = 1.0
-        if normalize:
-            out[k] = 1.0 / np.sqrt(norm2) if norm2 > 0.0 else 0.0
-        rows.add(k, out[k] * v[k], room)
-    for k in range(out.size):
-        out[k] *= rows.dot(k, room)
-
-
-@Kernel
 def gram_coefficients(rows, start, v, out, normalize):
     """<x_i, v>, over ||x_i||^2 to normalise, of a block of rows: X'X v is their combination."""
     for k in range(out.size):

@@ -256,7 +256,8 @@ class AsynchronousTrainer(GroupTrainer):
     def best(self) -> tuple[np.ndarray, DeviceDual]:
         with self.device:
             alpha = self._by_batch(self._best_alpha)
-        return self._own_best_W(), DeviceDual(self.data, self.problem, self._cut, alpha)
+            dual = DeviceDual(self.data, self.problem, self._cut, alpha)
+        return self._own_best_W(), dual
 
     @property
     def beta(self) -> np.ndarray:

@@ -144,9 +144,11 @@ class CudaDevice:
 
     def upload(self, array: Any, dtype: Any = None) -> Any:
         """An array of this host, or of this device, on this device."""
-        if isinstance(array, np.ndarray) and array.nbytes <= SMALL_BYTES:
-            with self._lock:
-                return self._small_uploads.upload(np.asarray(array, dtype, order="C"))
+        if isinstance(array, np.ndarray):
+            array = np.asarray(array, dtype, order="C")
+            if array.nbytes <= SMALL_BYTES:
+                with self._lock:
+                    return self._small_uploads.upload(array)
         return self.xp.asarray(array, dtype)
 
     def upload_large(self, *arrays: np.ndarray) -> list[Any]:

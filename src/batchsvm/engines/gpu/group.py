@@ -30,7 +30,7 @@ class GroupTrainer:
 
     # Ctrl-C may come before w has followed alpha; certificates are of whatever is there.
     survives_exceptions = True
-    knows_point = estimates_all_rows = False
+    knows_point = estimates_are_reliable = False
 
     active: np.ndarray
     _best_W: np.ndarray

@@ -86,7 +86,7 @@ class BatchTrainer:
     takes_dense = takes_sparse = True
     # A launch finishes, whatever happens on this host, and leaves w and alpha of one iteration.
     survives_exceptions = True
-    knows_point = estimates_all_rows = False
+    knows_point = estimates_are_reliable = False
 
     def __init__(self, data: GpuDataset, problem: Problem, facts: Facts) -> None:
         self.data, self.problem, self.facts = data, problem, facts

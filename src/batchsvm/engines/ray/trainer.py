@@ -52,7 +52,7 @@ class RayTrainer:
     """A `Trainer` (see `engines/protocol.py`) of any number of problems."""
 
     survives_exceptions = True  # a round that was not finished is taken back
-    knows_point = estimates_all_rows = False
+    knows_point = estimates_are_reliable = False
 
     def __init__(self, data: RayDataset, problem: Problem) -> None:
         self.data, self.problem = data, problem

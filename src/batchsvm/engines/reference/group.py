@@ -31,8 +31,8 @@ class TrainerGroup:
         self.survives_exceptions = all(t.survives_exceptions for t in self.trainers)
 
     @property
-    def estimates_all_rows(self) -> bool:
-        return all(trainer.estimates_all_rows for trainer in self.trainers)
+    def estimates_are_reliable(self) -> bool:
+        return all(trainer.estimates_are_reliable for trainer in self.trainers)
 
     @property
     def beta(self) -> np.ndarray:

@@ -62,7 +62,7 @@ class StreamedTrainer:
     # After an exception w is where the steps were and alpha where they were stored last, which is
     # no less of a certificate.
     survives_exceptions = True
-    estimates_all_rows = False  # those that stay in memory say most
+    estimates_are_reliable = False  # rows that stay in memory are visited more often
     on_pass: Callable[[], None] | None = None
     unsaved = False
 
