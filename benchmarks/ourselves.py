@@ -48,9 +48,7 @@ def start_up(rounds: int) -> list[dict]:
     return rows
 
 
-def certifying(
-    names: list[str], threads: list[int], rounds: int, console: Console
-) -> list[dict]:
+def certifying(names: list[str], threads: list[int], rounds: int, console: Console) -> list[dict]:
     """How much of the time of a whole fit its certificates take, all defaults; seeds differ."""
     rows = []
     for name in track(names, "Certificates", console=console, transient=True):

@@ -98,8 +98,8 @@ def fit(
         Stop after visiting max_epochs * n rows; an iteration of newton visits all of them.
     averaging : {None, "tail", "decay"}
         Return the last iterate (with "auto" on many rows of few columns the mean of recent
-        ones, where that alone is within tol), the mean over the second half of the run (Algorithm 1,
-        Theorem 2), or the decaying average 0.9/0.1 of the paper's experiments.
+        ones, where that alone is within tol), the mean over the second half of the run
+        (Algorithm 1, Theorem 2), or the decaying average 0.9/0.1 of the paper's experiments.
     initial : Solution or (w, alpha), optional
         Start from alpha and w(alpha); any other w is ignored.
     n_jobs : int

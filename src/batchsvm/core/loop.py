@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 # A certificate costs up to one epoch: one in twenty takes little of the run.
 EPOCHS_PER_CERTIFICATE = 20.0
 GROWTH = 1.3
-# Until a full pass has shown P, the goal is made of P(0).  At the optimum P is 0.05 to 0.7 times P(0)
-# on text and covertype, so that estimates have to be below this part of the goal.
+# Until a full pass has shown P, the goal is made of P(0).  At the optimum P is 0.05 to 0.7 times
+# P(0) on text and covertype, so that estimates have to be below this part of the goal.
 FIRST_GOAL_PART = 1 / 3
 # Where the gap at the last iterate is up to so many times the goal, the mean of recent iterates, if
 # there is one, may be within it (docs/design.md has figures).

@@ -59,7 +59,8 @@ class History:
     alpha until then, which a fit that ended there would return.
 
     `estimates` has a row for each epoch, or for some of many: epochs so far, and the gap at its
-    end, as far as the visits of the epoch show it.  They cost nothing and prove nothing.  An engine may have none.
+    end, as far as the visits of the epoch show it.  They cost nothing and prove nothing.  An
+    engine may have none.
     """
 
     iteration: np.ndarray
