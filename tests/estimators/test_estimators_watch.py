@@ -75,10 +75,11 @@ def test_a_task_for_every_class(n_jobs):
 def test_a_callback_stops_the_fit_by_its_result(cancer, intercept):
     X, y = cancer
     recorder = Recorder(stop_at="certificate")
-    model = BatchSVC(lam=1e-5, tol=1e-8, intercept=intercept, random_state=0)
+    # A larger tol is reached by the first certificate of a free intercept.
+    model = BatchSVC(lam=1e-5, tol=1e-10, intercept=intercept, random_state=0)
     model.set_callbacks(recorder).fit(X, y)  # without a warning: somebody wanted it so
     assert recorder.count("end", "certificate") == 1
-    assert model.certificate_.relative_gap > 1e-8
+    assert model.certificate_.relative_gap > 1e-10
     assert model.predict(X).shape == y.shape
 
 
