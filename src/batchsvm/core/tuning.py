@@ -17,6 +17,7 @@ class Tuning:
     min_parallel_nonzeros: int = 2**22  # a pass over fewer is nearly over when a thread begins
     min_shared_pass_nonzeros: int = 2**19  # the same, where columns are few enough to be exchanged
     max_exchanged_columns: int = 4096  # so few that each worker can have a vector of them
+    entries_per_sum: int = 4  # or, for a combination of rows, so many entries for each number of it
     max_fused_columns: int = 2**17  # so few that caches hold w and w(alpha), for one pass with both
     max_block_rows: int = 32768  # rows at a time, in passes that need work space per row
     dense_block_rows: int = 1024  # made dense at a time, for products with several vectors

@@ -60,12 +60,13 @@ class CpuDataset(HostDataset):
         jobs: int = 1,
         tuning: Tuning = DEFAULT_TUNING,
         keeps_norms: bool = True,
+        pool: WorkerPool | None = None,
     ) -> None:
         self._placed, self._rows, self.memo = placed, placed.rows, placed.memo
         self.jobs, self.tuning, self.keeps_norms = jobs, tuning, keeps_norms
         self.n, self.d = placed.rows.shape
         self.nonzeros, self.sliceable = placed.rows.nonzeros, placed.rows.increasing
-        self.pool = WorkerPool(jobs)
+        self.pool = WorkerPool(jobs) if pool is None else pool
         # The workers that pass over all rows; kernels may be run by all of them.
         least = tuning.min_parallel_nonzeros
         if self.d <= tuning.max_exchanged_columns:
@@ -165,8 +166,8 @@ class CpuDataset(HostDataset):
     def combine(self, coefficients: AlphaOf, bias: float | None) -> np.ndarray:
         rows, pool = self._biased(bias), self.pass_pool
         p = rows.shape[1]
-        if p <= self.tuning.max_exchanged_columns:  # each worker its rows, to its own vector
-            return np.sum(pool.run(partial(self._add_own, rows, coefficients)), axis=0)
+        if self.adds_up_vectors(p):
+            return self.add_up(pool.run(partial(self._add_own, rows, coefficients)))
         v = np.zeros(p)
         workers = pool.size if self.sliceable else 1
         if workers == 1:
@@ -182,6 +183,30 @@ class CpuDataset(HostDataset):
         slices = self.column_slices(workers, bias)
         pool.run(lambda worker: add_rows(slices[worker.rank], 0, c, v))
         return v
+
+    def adds_up_vectors(self, columns: int) -> bool:
+        """Whether, for a combination of rows, each worker has a vector of its own: columns are few,
+        or few beside the entries."""
+        if columns <= self.tuning.max_exchanged_columns:
+            return True
+        workers = self.pass_pool.size
+        return workers > 1 and self.tuning.entries_per_sum * workers * columns <= self.nonzeros
+
+    def add_up(self, vectors: list[np.ndarray]) -> np.ndarray:
+        """The sum of a vector of each worker of `pass_pool`."""
+        size = vectors[0].size
+        if len(vectors) == 1:
+            return vectors[0]
+        if size <= self.tuning.max_exchanged_columns:
+            return np.sum(vectors, axis=0)
+        total = np.empty(size)
+
+        def add(worker: Worker) -> None:
+            first, last = worker.portion(size)
+            np.sum([vector[first:last] for vector in vectors], axis=0, out=total[first:last])
+
+        self.pass_pool.run(add)
+        return total
 
     def _add_own(self, rows: Rows, coefficients: AlphaOf, worker: Worker) -> np.ndarray:
         v = np.zeros(rows.shape[1])
@@ -263,7 +288,11 @@ def place(
     X: Any, jobs: int = 1, tuning: Tuning = DEFAULT_TUNING, keeps_norms: bool = True
 ) -> CpuDataset:
     """X in this machine's memory, used in place; `keeps_norms` for more than one problem."""
-    with WorkerPool(jobs) as pool:
+    pool = WorkerPool(jobs)
+    try:
         placed = PlacedRows(read_rows(X, pool, tuning))
+    except BaseException:
+        pool.close()
+        raise
     keeps_norms = keeps_norms or placed.rows.shape[0] <= tuning.max_block_rows
-    return CpuDataset(placed, jobs, tuning, keeps_norms)
+    return CpuDataset(placed, jobs, tuning, keeps_norms, pool)

@@ -101,7 +101,7 @@ class CpuProblem(HostProblem):
 
     def gradient_sums(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         dual, responses, p = self.as_struct(), np.empty(self.n), self.d
-        few = p <= self.data.tuning.max_exchanged_columns  # each worker adds to its own vector
+        few = self.data.adds_up_vectors(p)  # each worker adds to its own vector
         slopes = np.empty(0 if few else self.n)
 
         def own(worker: Worker) -> tuple[float, np.ndarray]:
@@ -115,7 +115,7 @@ class CpuProblem(HostProblem):
         self.keep_responses(w, responses)
         losses = sum(losses for losses, _ in found)
         if few:
-            return losses, np.sum([v for _, v in found], axis=0)
+            return losses, self.data.add_up([v for _, v in found])
         return losses, self.combine(lambda start, stop: slopes[start:stop])
 
     def weighted_gram(self, coefficients: np.ndarray) -> np.ndarray:
@@ -148,9 +148,9 @@ class CpuProblem(HostProblem):
     def point_sums(
         self, w: np.ndarray, alpha_of: AlphaOf, show: OnResponses | None = None
     ) -> tuple[Sums, np.ndarray]:
-        tuning = self.data.tuning
-        alone = self.data.pass_pool.size == 1 and self.d <= tuning.max_fused_columns
-        if not (alone or self.d <= tuning.max_exchanged_columns):
+        data = self.data
+        alone = data.pass_pool.size == 1
+        if self.d > data.tuning.max_fused_columns or not (alone or data.adds_up_vectors(self.d)):
             return super().point_sums(w, alpha_of, show)
         return self._pass_at(w, alpha_of, show, combines=True)
 
@@ -169,7 +169,7 @@ class CpuProblem(HostProblem):
 
         found = self.data.pass_pool.run(own)
         values = reduce(np.add, chain.from_iterable(sums for sums, _ in found))
-        combination = np.sum([v for _, v in found], axis=0)
+        combination = self.data.add_up([v for _, v in found])
         return Sums(values[:, np.newaxis], np.array([size]), self.facts), combination
 
     def _block_sums(
@@ -195,6 +195,6 @@ class CpuProblem(HostProblem):
         point = PrimalPoint(w, 0.0, 0.0, 0.0)
         self._block_sums(self.as_struct(), (0, 0), point, alpha_of, show, w)
         data, workers = self.data, self.data.pass_pool.size
-        cut = self.d > data.tuning.max_exchanged_columns and workers > 1 and data.sliceable
+        cut = workers > 1 and data.sliceable and not data.adds_up_vectors(self.d)
         rows = self.column_slices(workers)[0] if cut else self.rows
         add_rows(rows, 0, np.empty(0), w)
