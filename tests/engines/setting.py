@@ -190,7 +190,8 @@ def dense(rows):
 # What engines offer.
 
 ON_HOSTS = (
-    Naive(), Safe(), Guarded(), Aggressive(), Pegasos(), Blocks(blocks=2), Gram(), Gram(batches=2),
+    Naive(), Safe(), Guarded(), Aggressive(), Pegasos(), Blocks(blocks=2),
+    Blocks(blocks=2, exchange="frequency"), Gram(), Gram(batches=2),
 )  # fmt: skip
 ON_A_DEVICE = {
     "dense": (Naive(), Safe(), Aggressive(), Pegasos(), Gram(), Gram(batches=2)),

@@ -265,6 +265,7 @@ def test_a_trainer_reckons_with_n_times_the_loss_at_zero(engine):
         ("hinge", Guarded(), 2, None, True),
         ("hinge", Blocks(blocks=2), 2, None, True),
         ("hinge", Blocks(blocks=2, skips=False), 2, None, False),
+        ("hinge", Blocks(blocks=2, exchange="frequency"), 2, None, True),
         ("hinge", Aggressive(sampling="subsets"), 1, None, False),
         ("logistic", Safe(), 1, None, False),  # whose rows rest at no corner
         ("huber", Naive(), 1, None, True),

@@ -30,6 +30,7 @@ from batchsvm.methods import (
     Pegasos,
     is_smooth,
 )
+from batchsvm.methods.blocks import EXCHANGES
 from batchsvm.methods.newton import SOLVERS
 
 _LOSS_NEEDS = (
@@ -207,6 +208,7 @@ def read_method(method: Any) -> Method | None:
         whole("rounds", method.rounds, 1, 1000, "an integer between 1 and 1000")
     if isinstance(method, Blocks):
         whole("blocks", method.blocks, 1, 2**16, "a positive integer up to 65536")
+        choice("exchange", method.exchange, EXCHANGES)
         if method.sampling != "permutation":
             raise ValueError(f'sampling must be "permutation" for blocks, not "{method.sampling}"')
     if isinstance(method, Gram):

@@ -51,7 +51,8 @@ def choose(
     if chosen and size is None:
         found = sigma2_for(data, problem, quick, sigma2)
         lam_n = float(problem.lam[0]) * float(facts.total_weight[0])
-        layout = lay_out(work, options.averaging is not None, lambda: found.value, lam_n)
+        norm2 = float(facts.largest_norm2[0])
+        layout = lay_out(work, options.averaging is not None, lambda: found.value, lam_n, norm2)
         why = why_newton(data, problem, facts, options)
         if why is not None:
             layout = lay_out_newton(work, Newton(), "auto", why)

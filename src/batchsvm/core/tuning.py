@@ -42,6 +42,18 @@ class Tuning:
     # Steps that blocks may take unaware of each other, times lam N/sigma^2: each of them moves
     # the responses of others by at most sigma^2/(lam N) in the mean.
     unaware_steps: float = 12.0
+    # The same where rare columns are exchanged less often (methods/blocks.py); an exchange takes
+    # the longer, beside the steps, the more blocks there are and the fewer steps meet in a column.
+    unaware_rows: float = 1.2  # of all blocks between two exchanges, times lam N/sigma^2
+    unaware_touches: float = 4.0  # of a column between two exchanges, times lam N
+    min_rows_per_ranked_block: int = 96
+    max_rows_per_ranked_block: int = 1024
+    exchange_cost: float = 3.5  # of an exchange beside the steps, times blocks over touches
+    slice_cost: float = 22.0  # of a visit to a part of a row, in entries
+    min_ranked_advantage: float = (
+        1.25  # over columns cut among threads: the last digits take longer
+    )
+    entries_per_copy: int = 2  # of X, for each number of all copies of w
     # Batches with their Gram matrices (methods/gram.py).
     default_gram_rows: int = 64  # of a batch: its Gram matrix stays in a core's own cache
     max_gram_bytes: int = 2**28  # kept for the whole fit; else computed at every visit

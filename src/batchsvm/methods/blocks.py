@@ -1,4 +1,4 @@
-"""Blocks: serial SDCA on blocks of rows, side by side, for data with few columns.
+"""Blocks: serial SDCA on blocks of rows, side by side, each with a w of its own.
 
 In an iteration each block takes a few serial steps on rows of its own, seeing its own steps but
 not yet those of the others; then the changes of all blocks are added up, as in CoCoA (Jaggi et al.
@@ -17,6 +17,15 @@ L_j what block j gains to first order and Delta_j = sum of alpha-changes times s
 
 since the conjugates are convex.  The iteration takes the theta in (0, 1] for which this is
 largest: D never falls, whatever the data, and theta is 1 where blocks do not disagree.
+
+With many columns, exchanging all of w takes longer than the steps.  But two rows seldom meet in
+a rare column.  If a column that half as many rows have is exchanged half as often, no more steps
+are taken in it unaware of each other than in a frequent one.  Such an iteration ends without a
+common w at which D could be evaluated.  So steps are guarded as in `Guarded`: whenever all columns
+have been exchanged, beta is doubled if D has risen by less than half of what the steps promised.
+A block reckons with beta - 1 others that do what it does: it divides its steps by beta, and sees
+them beta times as long.  With beta as large as the number of blocks, D does not fall where all
+columns are exchanged each time (Ma et al. 2015).
 """
 
 from __future__ import annotations
@@ -26,6 +35,7 @@ from typing import ClassVar
 
 from batchsvm.methods.sdca import DualMethod
 
+EXCHANGES = ("all", "frequency")
 ALMOST_ONE = 1.0 - 1e-9  # a theta that rounding alone keeps from 1
 
 
@@ -52,9 +62,13 @@ class Blocks(DualMethod):
     blocks : int
         The number of blocks.  `batch_size` is the number of rows of all blocks in an iteration,
         and becomes a multiple of it.  Fewer threads than blocks give the same result.
+    exchange : {"all", "frequency"}
+        Which columns of w the blocks exchange after an iteration: all of them, for data with few
+        columns; or the frequent ones, and rarer ones every second, fourth, eighth time and so on.
     """
 
     blocks: int = 2
+    exchange: str = "all"
 
     name: ClassVar[str] = "blocks"
     skips_in_batches: ClassVar[bool] = True

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from batchsvm.core.layout import Schedule
+from batchsvm.engines.column_ranks import rank_columns
 from batchsvm.engines.cpu.batches import (
     BatchWorker,
     make_batch,
@@ -24,6 +25,11 @@ from batchsvm.engines.cpu.gram import (
 )
 from batchsvm.engines.cpu.pegasos import PrimalProblem, pegasos
 from batchsvm.engines.cpu.problem import CpuProblem
+from batchsvm.engines.cpu.ranked_blocks import (
+    RankedWorker,
+    make_ranked_exchange,
+    sdca_ranked_blocks,
+)
 from batchsvm.engines.cpu.serial import sdca_serial
 from batchsvm.engines.cpu.structs import Budget, Rule, Visits
 from batchsvm.engines.host_problem import HostProblem
@@ -157,6 +163,30 @@ class BlockSteps(_DualSteps):
         return due
 
 
+class RankedBlockSteps(_DualSteps):
+    """Blocks of rows side by side that exchange frequent columns more often than rare ones."""
+
+    def __init__(
+        self, bound: CpuProblem, schedule: Schedule, state: DualState, sampler: Any
+    ) -> None:
+        super().__init__(bound, schedule, state, sampler)
+        blocks = sampler.visits.edges.size - 1
+        ranks = rank_columns(bound.data, bound, blocks * sampler.rows_per_block)
+        self.exchange = make_ranked_exchange(ranks, self.workers, blocks, sampler.rows_per_block)
+
+    def advance(self, count: int, target: float) -> bool:
+        beta, budget = self.state.beta, Budget(count, target)
+        (done, due, self.state.beta), *_ = self.pool.run(
+            lambda worker: sdca_ranked_blocks(
+                self.dual, RankedWorker(worker, self.bound.rows, self.exchange),
+                self.state.w, self.visits, beta, budget,
+            ),
+            self.workers,
+        )  # fmt: skip
+        self.state.iteration += done
+        return due
+
+
 class GramSteps(_DualSteps):
     """Batches that keep their rows, with their Gram matrices.
 
@@ -256,4 +286,6 @@ def make_stepper(bound: HostProblem, schedule: Schedule, state: State, sampler: 
     kind = STEPPERS[type(schedule.method)]
     if schedule.batch_size == 1 and issubclass(kind, _BatchSteps):
         kind = SerialSteps
+    if isinstance(schedule.method, Blocks) and schedule.method.exchange == "frequency":
+        kind = RankedBlockSteps
     return kind(bound, schedule, state, sampler)

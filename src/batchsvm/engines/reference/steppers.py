@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from batchsvm.core.layout import Schedule
+from batchsvm.engines.reference.blocks import RankedBlocks, blocks_iteration
 from batchsvm.engines.reference.gram import gram_round
 from batchsvm.engines.reference.problem import ReferenceProblem
+from batchsvm.engines.reference.terms import gains_of, stays
 from batchsvm.engines.sampling import draw_batch
 from batchsvm.engines.screening import GAP, KEPT, PROMISE, RISE, SEEN, VIOLATION
 from batchsvm.engines.state import DualState, PegasosState, State
@@ -27,7 +29,6 @@ from batchsvm.methods import (
     Naive,
     Pegasos,
     Safe,
-    best_theta,
     next_beta,
 )
 
@@ -63,10 +64,11 @@ class _Steps:
     def screen(self, start: int, responses: np.ndarray) -> None:
         problem, state = self.problem, self.state
         A = np.arange(start, start + responses.size)
-        beta = 1.0 if isinstance(self.method, Blocks) else state.beta
+        shares_w = isinstance(self.method, Blocks) and self.method.exchange == "all"
+        beta = 1.0 if shares_w else state.beta  # 1/theta there
         q = problem.curvature(A, beta, state.least_norm2)
         slack, alpha = state.screening.slack(0.0, inf), problem.examples["alpha"][A]
-        self.sampler.visits.keep[A] = ~_stays(problem.loss, alpha, responses, q, slack)
+        self.sampler.visits.keep[A] = ~stays(problem.loss, alpha, responses, q, slack)
 
 
 class PegasosSteps(_Steps):
@@ -124,7 +126,26 @@ class AggressiveSteps(BatchSteps):
 
 class BlockSteps(_Steps):
     def iterate(self, target: float) -> bool:
-        return _blocks_iteration(self.problem, self.state, self.sampler, target)
+        return blocks_iteration(self.problem, self.state, self.sampler, target)
+
+
+class RankedBlockSteps(_Steps):
+    def __init__(
+        self, problem: ReferenceProblem, schedule: Schedule, state: State, sampler: Any
+    ) -> None:
+        super().__init__(problem, schedule, state, sampler)
+        self.blocks = RankedBlocks(problem, self.state, sampler)
+
+    def advance(self, count: int, target: float) -> bool:
+        if count == 0:
+            return False
+        self.blocks.begin()
+        for left in reversed(range(count)):
+            self.state.iteration += 1
+            due = self.blocks.iterate(target, is_last=left == 0)
+            if due:
+                return True
+        return False
 
 
 class GramSteps(_Steps):
@@ -147,7 +168,10 @@ STEPPERS: dict[type, Any] = {
 
 
 def make_stepper(problem: Any, schedule: Schedule, state: State, sampler: Any) -> Stepper:
-    return STEPPERS[type(schedule.method)](problem, schedule, state, sampler)
+    kind = STEPPERS[type(schedule.method)]
+    if isinstance(schedule.method, Blocks) and schedule.method.exchange == "frequency":
+        kind = RankedBlockSteps
+    return kind(problem, schedule, state, sampler)
 
 
 def _visit(problem, state, A, X):
@@ -162,74 +186,8 @@ def _visit(problem, state, A, X):
     violations = np.abs(new - alpha) * q
     slack = screening.slack(screening.sums[0, SEEN], screening.sums[0, VIOLATION])
     screening.sums[0, [SEEN, GAP, VIOLATION]] += A.size, gaps.sum(), violations.sum()
-    screening.sums[0, PROMISE] += _gains(problem, A, new, a).sum()
-    return ~_stays(loss, alpha, a, q, slack)
-
-
-def _blocks_iteration(problem, state, sampler, target) -> bool:
-    """Serial steps in each block from the same w, their sum scaled by theta; at the end of an
-    epoch, whether a full pass is due."""
-    loss, examples, screening = problem.loss, problem.examples, state.screening
-    visits = sampler.visits
-    blocks, unit = visits.edges.size - 1, 1 / (problem.lam * problem.total_weight)
-    if sampler.position[0] >= visits.order.size:
-        with np.errstate(over="ignore"):  # of the random generator, whose numbers wrap around
-            for segment in range(blocks):
-                visits.redraw(segment)
-        sampler.position[0] = 0
-    before, moves, first_order = examples["alpha"].copy(), [], 0.0
-    for block in range(blocks):
-        local = state.w.copy()
-        slack = screening.slack(screening.sums[block, SEEN], screening.sums[block, VIOLATION])
-        taken = np.empty(visits.order.size, np.int64)
-        count = sampler.list_rows(block, sampler.position[0], taken, 0)
-        for i in taken[:count]:
-            A = np.array([i])
-            X, (sign, weight, offset) = problem.rows_of(A), problem.parts(A)
-            alpha, a = examples["alpha"][A], sign * (X @ local) - offset
-            q = problem.curvature(A, 1.0, state.least_norm2)
-            new = loss.dual_step(alpha, a, q)
-            gap = weight * (loss.value(a) + loss.conjugate(alpha) + alpha * a)
-            screening.sums[block, [SEEN, GAP, VIOLATION]] += 1, gap[0], (np.abs(new - alpha) * q)[0]
-            if screening.skips:
-                visits.keep[i] = new != alpha or not _stays(loss, alpha, a, q, slack)
-                screening.sums[block, KEPT] += visits.keep[i]
-            first_order += _gains(problem, A, new, a)[0]
-            examples["alpha"][A] = new
-            local += unit * X.T @ (sign * weight * (new - alpha))
-        moves.append(local - state.w)
-        first_order += moves[-1] @ moves[-1] / (2 * unit)
-    total = np.sum(moves, axis=0)
-    quadratic = total @ total / unit
-    theta = best_theta(first_order, quadratic, blocks)
-    state.beta = 1 / theta
-    state.refused += theta < 1
-    if theta < 1:
-        examples["alpha"] = before + theta * (examples["alpha"] - before)
-    state.w += theta * total
-    state.averaging.observe_primal(1.0, state.w)
-    sampler.position[0] += sampler.rows_per_block
-    if sampler.position[0] < visits.longest_segment():
-        return False
-    sampler.position[0] = visits.order.size
-    state.averaging.fade()
-    return bool(screening.end_epoch(target, 0))
-
-
-def _gains(problem, A, new, a):
-    """By how much N D rises, for each row of A, if its alpha / c alone becomes `new`."""
-    _, weight, _ = problem.parts(A)
-    alpha, loss = problem.examples["alpha"][A], problem.loss
-    change = weight * (new - alpha)
-    unit = 1 / (problem.lam * problem.total_weight)
-    lower = weight * (loss.conjugate(alpha) - loss.conjugate(new)) - change * a
-    return lower - unit / 2 * problem.examples["norm2"][A] * change**2
-
-
-def _stays(loss, alpha, a, q, slack):
-    """Whether alpha would stay where it is if responses were off by the slack."""
-    down, up = loss.dual_step(alpha, a - slack, q), loss.dual_step(alpha, a + slack, q)
-    return (down == alpha) & (up == alpha)
+    screening.sums[0, PROMISE] += gains_of(problem, A, new, a).sum()
+    return ~stays(loss, alpha, a, q, slack)
 
 
 def _dual_value(problem: ReferenceProblem, state: DualState, A: np.ndarray) -> float:
