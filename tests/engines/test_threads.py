@@ -228,7 +228,7 @@ def test_an_error_in_one_worker_frees_the_others(fallen):
     [
         ({"method": Blocks(blocks=0)}, "blocks must be a positive integer up to 65536, not 0"),
         ({"method": Blocks(sampling="subsets")}, 'sampling must be "permutation" for blocks'),
-        ({"method": Blocks(exchange="rare")}, "exchange must be 'all' or 'frequency', not 'rare'"),
+        ({"method": Blocks(exchange="rare")}, "exchange must be one of 'all', 'frequency'"),
         ({"method": "blocks", "averaging": "decay"}, "averaging must be None for blocks"),
     ],
 )

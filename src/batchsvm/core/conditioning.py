@@ -59,7 +59,8 @@ def column_ratio(data: Dataset) -> float:
         sizes = np.sqrt(squares[counts > 0] / counts[counts > 0])
     if sizes.size < 2 or not np.isfinite(sizes).all():  # training refuses what is not finite
         return 1.0
-    small = float(np.quantile(sizes, LOW_SHARE))
+    place = int(LOW_SHARE * sizes.size)  # np.quantile takes five times as long
+    small = float(np.partition(sizes, place)[place])
     return float(sizes.max()) / small if small > 0.0 else 1.0
 
 
@@ -67,10 +68,9 @@ def _column_sums(rows: Any) -> tuple[np.ndarray, np.ndarray]:
     """The squares of the entries of each column, added up, and how many entries are not zero."""
     if not scipy.sparse.issparse(rows):
         return np.einsum("ij,ij->j", rows, rows), np.count_nonzero(rows, axis=0)
-    entries = rows.tocoo()
-    columns, place = np.unique(entries.col, return_inverse=True)
-    squares = np.bincount(place, entries.data**2, minlength=columns.size)
-    return squares, np.bincount(place, entries.data != 0, minlength=columns.size)
+    columns, place = np.unique(rows.indices, return_inverse=True)
+    squares = np.bincount(place, rows.data**2, minlength=columns.size)
+    return squares, np.bincount(place, rows.data != 0, minlength=columns.size)
 
 
 def warn_of_targets(y: np.ndarray, loss: Loss, lam: float, scaling: float) -> None:

@@ -195,8 +195,7 @@ def _ranked_blocks(work: Workload, sigma2: float, lam_n: float, workers: int) ->
         return None
     waiting = tuning.exchange_cost / (tuning.unaware_touches * lam_n)
     gain = blocks / (1 + waiting * blocks)
-    sliced = workers / (1 + tuning.slice_cost / mean * workers)
-    if gain < tuning.min_ranked_advantage * sliced:
+    if gain < workers / (1 + tuning.slice_cost / mean * workers):
         return None
     share = int(min(at_once / blocks, tuning.max_rows_per_ranked_block, work.n / blocks))
     return Layout(

@@ -15,6 +15,7 @@ class Tuning:
 
     # Passes over all rows.
     min_parallel_nonzeros: int = 2**22  # a pass over fewer is nearly over when a thread begins
+    min_worker_pass_nonzeros: int = 2**20  # in the part of a worker, or starting it takes longer
     min_shared_pass_nonzeros: int = 2**19  # the same, where columns are few enough to be exchanged
     max_exchanged_columns: int = 4096  # so few that each worker can have a vector of them
     entries_per_sum: int = 4  # or, for a combination of rows, so many entries for each number of it
@@ -37,22 +38,19 @@ class Tuning:
     min_batch_rows_per_worker: int = 4
     max_block_columns: int = 512  # so few that exchanging w costs less than some rows
     default_rows_per_block: int = 16  # between two exchanges, where blocks are asked for
-    min_rows_per_block: int = 24  # else: with fewer the exchange takes over
+    min_rows_per_block: int = 48  # else: with fewer, more blocks need more epochs than they save
     max_rows_per_block: int = 48
     # Steps that blocks may take unaware of each other, times lam N/sigma^2: each of them moves
     # the responses of others by at most sigma^2/(lam N) in the mean.
     unaware_steps: float = 12.0
     # The same where rare columns are exchanged less often (methods/blocks.py); an exchange takes
     # the longer, beside the steps, the more blocks there are and the fewer steps meet in a column.
-    unaware_rows: float = 1.2  # of all blocks between two exchanges, times lam N/sigma^2
+    unaware_rows: float = 0.9  # of all blocks between two exchanges, times lam N/sigma^2
     unaware_touches: float = 4.0  # of a column between two exchanges, times lam N
     min_rows_per_ranked_block: int = 96
     max_rows_per_ranked_block: int = 1024
     exchange_cost: float = 3.5  # of an exchange beside the steps, times blocks over touches
     slice_cost: float = 22.0  # of a visit to a part of a row, in entries
-    min_ranked_advantage: float = (
-        1.25  # over columns cut among threads: the last digits take longer
-    )
     entries_per_copy: int = 2  # of X, for each number of all copies of w
     # Batches with their Gram matrices (methods/gram.py).
     default_gram_rows: int = 64  # of a batch: its Gram matrix stays in a core's own cache

@@ -2,7 +2,7 @@
 decides."""
 
 from batchsvm.methods.asynchronous import Asynchronous
-from batchsvm.methods.blocks import Blocks, best_theta
+from batchsvm.methods.blocks import Blocks, best_theta, next_block_beta
 from batchsvm.methods.gram import Gram, joint_theta, next_joint_beta
 from batchsvm.methods.newton import Newton, is_smooth
 from batchsvm.methods.pegasos import Pegasos
@@ -52,5 +52,6 @@ __all__ = [
     "is_smooth",
     "joint_theta",
     "next_beta",
+    "next_block_beta",
     "next_joint_beta",
 ]

@@ -22,7 +22,7 @@ With many columns, exchanging all of w takes longer than the steps.  But two row
 a rare column.  If a column that half as many rows have is exchanged half as often, no more steps
 are taken in it unaware of each other than in a frequent one.  Such an iteration ends without a
 common w at which D could be evaluated.  So steps are guarded as in `Guarded`: whenever all columns
-have been exchanged, beta is doubled if D has risen by less than half of what the steps promised.
+have been exchanged, beta grows if D has risen by less than half of what the steps promised.
 A block reckons with beta - 1 others that do what it does: it divides its steps by beta, and sees
 them beta times as long.  With beta as large as the number of blocks, D does not fall where all
 columns are exchanged each time (Ma et al. 2015).
@@ -33,9 +33,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from batchsvm.methods.sdca import DualMethod
+from batchsvm.methods.sdca import MIN_KEPT_PROMISE, DualMethod
 
 EXCHANGES = ("all", "frequency")
+BETA_GROWTH = 1.25
 ALMOST_ONE = 1.0 - 1e-9  # a theta that rounding alone keeps from 1
 
 
@@ -49,6 +50,13 @@ def best_theta(first_order, quadratic, blocks):
     if first_order >= ALMOST_ONE * quadratic:
         return 1.0
     return max(first_order / quadratic, 0.5 / blocks)
+
+
+def next_block_beta(beta, kept, blocks):
+    """beta after all columns were exchanged, `kept` being the part of the promised rise of D that
+    came true; no more than the number of blocks.  Doubled, it would cost epochs that a little
+    more of it spares."""
+    return min(BETA_GROWTH * beta, blocks) if kept < MIN_KEPT_PROMISE else beta
 
 
 @dataclass(frozen=True)

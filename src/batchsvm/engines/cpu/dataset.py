@@ -71,7 +71,8 @@ class CpuDataset(HostDataset):
         least = tuning.min_parallel_nonzeros
         if self.d <= tuning.max_exchanged_columns:
             least = min(least, tuning.min_shared_pass_nonzeros)
-        self.pass_pool = self.pool if self.nonzeros >= least else WorkerPool()
+        worth = max(2, self.nonzeros // tuning.min_worker_pass_nonzeros)
+        self.pass_pool = self.pool.limited_to(worth) if self.nonzeros >= least else WorkerPool()
         self._blocks = blocks_of(self.n, self.pass_pool.size, tuning.max_block_rows)
 
     # What it is.

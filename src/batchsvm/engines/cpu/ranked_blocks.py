@@ -22,7 +22,7 @@ from batchsvm.engines.cpu.prefetch import ROWS_AHEAD, prefetch
 from batchsvm.engines.cpu.rows import Rows
 from batchsvm.engines.cpu.workers import Worker
 from batchsvm.engines.screening import GAP, KEPT, SEEN, VIOLATION
-from batchsvm.methods import next_beta
+from batchsvm.methods import next_block_beta
 
 LINE = 8  # numbers in a cache line
 RUN = 2**14  # columns that are exchanged at a time: their changes stay in a core's own cache
@@ -179,7 +179,7 @@ def sdca_ranked_blocks(dual, ranked_worker, w, visits, beta, budget):
         if stop == d or reached or done == budget.iterations:
             if stop < d:
                 exchange.add_up(worker, d, beta)
-            beta = next_beta(beta, exchange.part_kept(dual.unit), float(blocks))
+            beta = next_block_beta(beta, exchange.part_kept(dual.unit), float(blocks))
             worker.wait()  # all have read the totals
             for block in range(me, blocks, worker.workers):
                 totals[block] = 0.0

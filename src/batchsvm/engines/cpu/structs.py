@@ -17,7 +17,13 @@ from batchsvm.engines.screening import Screening
 from batchsvm.engines.visit_order import Random, VisitOrder
 from batchsvm.losses import TINY, Hinge, Loss
 from batchsvm.losses.classification import long_logistic_step, short_logistic_step
-from batchsvm.methods import best_theta, joint_theta, next_beta, next_joint_beta
+from batchsvm.methods import (
+    best_theta,
+    joint_theta,
+    next_beta,
+    next_block_beta,
+    next_joint_beta,
+)
 
 struct_methods(
     Hinge.value, Hinge.subgradient, Hinge.conjugate, Hinge.dual_step,
@@ -28,7 +34,7 @@ struct_methods(
     Screening.store, Screening.slack, Screening.visits_per_term, Screening.kept_promise,
     Screening.gap_at_end, Screening.end_epoch,
 )  # fmt: skip
-for rule in (best_theta, next_beta, joint_theta, next_joint_beta):
+for rule in (best_theta, next_beta, next_block_beta, joint_theta, next_joint_beta):
     callable_in_kernels(rule)
 for step in (short_logistic_step, long_logistic_step):
     callable_in_kernels(step)

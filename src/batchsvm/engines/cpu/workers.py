@@ -17,6 +17,7 @@ import platform
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
+from copy import copy
 from threading import Lock
 from typing import NamedTuple, TypeVar
 
@@ -150,6 +151,12 @@ class WorkerPool:
             finally:
                 wait_for(others)
         return [first, *(other.result() for other in others)]
+
+    def limited_to(self, size: int) -> WorkerPool:
+        """These workers as a pool of at most so many, which ends with this one."""
+        view = copy(self)
+        view.size = min(size, self.size)
+        return view
 
     def close(self) -> None:
         if self._others is not None:

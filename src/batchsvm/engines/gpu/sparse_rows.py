@@ -91,8 +91,11 @@ class CsrRows:
         return self._columns
 
     def take(self, rows: Any) -> CsrRows:
+        return self._take(rows.astype(np.int64))[0]
+
+    def _take(self, rows: Any) -> tuple[CsrRows, np.ndarray]:
+        """These rows, and on this host where each of them starts."""
         device, xp = self.device, self.device.xp
-        rows = rows.astype(np.int64)
         begins, ends = device.to_host(self.starts[xp.stack([rows, rows + 1])]).astype(np.int64)
         starts = np.concatenate([[0], np.cumsum(ends - begins)])
         count, longest = int(starts[-1]), int((ends - begins).max())
@@ -108,12 +111,12 @@ class CsrRows:
         if count:
             device.kernels.csr_take(self, rows, taken)
         taken.deterministic = self.deterministic
-        return taken
+        return taken, starts
 
     def to_host(self, rows: np.ndarray) -> Any:
-        taken = self.take(self.device.upload(np.asarray(rows)))
+        taken, starts = self._take(self.device.upload(np.asarray(rows, dtype=np.int64)))
         fetch = self.device.to_host
-        parts = fetch(taken.values).astype(np.float64), fetch(taken.indices), fetch(taken.starts)
+        parts = fetch(taken.values).astype(np.float64), fetch(taken.indices), starts
         return scipy.sparse.csr_array(parts, shape=(taken.n, self.d))
 
 

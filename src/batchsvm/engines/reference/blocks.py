@@ -10,7 +10,7 @@ from batchsvm.engines.reference.terms import gains_of, stays
 from batchsvm.engines.sampling import BlockSampler
 from batchsvm.engines.screening import GAP, KEPT, SEEN, VIOLATION
 from batchsvm.engines.state import DualState
-from batchsvm.methods import best_theta, next_beta
+from batchsvm.methods import best_theta, next_block_beta
 
 
 def begin_epoch(sampler: BlockSampler) -> None:
@@ -145,5 +145,5 @@ class RankedBlocks:
         norm2 = state.w @ state.w
         rise = self.rise - problem.lam * problem.total_weight / 2 * (norm2 - self.norm2)
         kept = rise / self.promise if self.promise > 0.0 else 1.0
-        state.beta = next_beta(state.beta, kept, float(self.blocks))
+        state.beta = next_block_beta(state.beta, kept, float(self.blocks))
         self.norm2, self.rise, self.promise = norm2, 0.0, 0.0
