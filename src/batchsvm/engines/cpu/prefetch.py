@@ -12,8 +12,11 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
+from batchsvm.compiled import callable_in_kernels
+
 ROWS_AHEAD = 4  # more would ask for more than a core can wait for at once
 SLICES_AHEAD = 8  # of rows that are cut among workers, since each has little to do
+STREAM_AHEAD = 512  # entries, in passes in the order of memory: some pages
 LINE = 64  # bytes that the memory hands over at a time
 MOST_LINES = 16  # of the values of a row; the hardware sees the rest of a longer one coming
 
@@ -37,3 +40,14 @@ def prefetch(typing_context, array, index):
         return context.get_dummy_value()
 
     return types.void(array, index), code
+
+
+def prefetch_lines(array, start, end):
+    """The entries of a vector from `start` to before `end`, but for a line that begins earlier."""
+    k, step = start, LINE // array.itemsize  # a range with a step divides to know its length
+    while k < end:
+        prefetch(array, k)
+        k += step
+
+
+callable_in_kernels(prefetch_lines)

@@ -14,6 +14,7 @@ written once:
     span(i)                where the entries of x_i start and end
     prefetch_ahead(order, k)       the rows of `order` after place k will be visited soon
     prefetch_row(i, j)             row i will be visited soon, row j sooner
+    prefetch_stream(i)             a pass in the order of memory has come to row i
     prefetch_entries(start, stop)  of sparse rows: the entries from here to there will be read
 
 Sums are kept in float64 whatever the type of the values.
@@ -29,7 +30,14 @@ import scipy.sparse
 from batchsvm.compiled import Kernel, callable_in_kernels, struct_methods
 from batchsvm.engines.cpu.entries import sparse_add_norm2, sparse_dot
 from batchsvm.engines.cpu.indices import longest_row
-from batchsvm.engines.cpu.prefetch import LINE, MOST_LINES, ROWS_AHEAD, prefetch
+from batchsvm.engines.cpu.prefetch import (
+    LINE,
+    MOST_LINES,
+    ROWS_AHEAD,
+    STREAM_AHEAD,
+    prefetch,
+    prefetch_lines,
+)
 
 
 class Dense(NamedTuple):
@@ -108,6 +116,9 @@ class Dense(NamedTuple):
 
     def prefetch_row(self, i, j):
         prefetch(self.values, j)
+
+    def prefetch_stream(self, i):
+        """The hardware sees one row after another coming."""
 
 
 class CSR(NamedTuple):
@@ -192,19 +203,17 @@ class CSR(NamedTuple):
         self.prefetch_entries(np.int64(start), np.int64(stop))
 
     def prefetch_entries(self, start, stop):
-        # While loops: a range with a step divides to know its length.
-        values, indices = LINE // self.values.itemsize, LINE // self.indices.itemsize
-        end = min(stop, start + MOST_LINES * values)
-        k = start
-        while k < end:
-            prefetch(self.values, k)
-            k += values
+        end = min(stop, start + MOST_LINES * (LINE // self.values.itemsize))
+        prefetch_lines(self.values, start, end)
         prefetch(self.values, end - 1)  # a row seldom begins with a cache line
-        k = start
-        while k < end:
-            prefetch(self.indices, k)
-            k += indices
+        prefetch_lines(self.indices, start, end)
         prefetch(self.indices, end - 1)
+
+    def prefetch_stream(self, i):
+        start, stop = self.span(i)
+        start, stop = np.int64(start) + STREAM_AHEAD, np.int64(stop) + STREAM_AHEAD
+        prefetch_lines(self.values, start, stop)
+        prefetch_lines(self.indices, start, stop)
 
 
 class Biased(NamedTuple):
@@ -275,12 +284,15 @@ class Biased(NamedTuple):
     def prefetch_row(self, i, j):
         self.base.prefetch_row(i, j)
 
+    def prefetch_stream(self, i):
+        self.base.prefetch_stream(i)
+
 
 Rows = Dense | CSR | Biased
 
 struct_methods(
     CSR.dot, CSR.add, CSR.add_norm2, CSR.flush, CSR.add_absolute, CSR.add_outer, CSR.norm2,
-    CSR.span, CSR.prefetch_ahead, CSR.prefetch_row, CSR.prefetch_entries,
+    CSR.span, CSR.prefetch_ahead, CSR.prefetch_row, CSR.prefetch_stream, CSR.prefetch_entries,
 )  # fmt: skip
 
 
@@ -306,6 +318,7 @@ def some_norms2(rows, start, out):
 def products(rows, start, w, out):
     """out = X w, over a block of rows."""
     for k in range(out.size):
+        rows.prefetch_stream(start + k)
         out[k] = rows.dot(start + k, w)
 
 
@@ -333,6 +346,7 @@ def add_rows(rows, start, coefficients, v):
 def gram_coefficients(rows, start, v, out, normalize):
     """<x_i, v>, over ||x_i||^2 to normalise, of a block of rows: X'X v is their combination."""
     for k in range(out.size):
+        rows.prefetch_stream(start + k)
         norm2 = rows.norm2(start + k) if normalize else 1.0
         out[k] = rows.dot(start + k, v) / norm2 if norm2 > 0.0 else 0.0
 
