@@ -17,8 +17,7 @@ def gradient_sums(dual, rows, start, w, responses, slopes, v):
     losses = 0.0
     for k in range(responses.size):
         i = start + k
-        rows.prefetch_stream(i)
-        a = dual.response(i, rows.dot(i, w))
+        a = dual.response(i, rows.dot_in_pass(i, w))
         responses[k] = a
         losses += dual.weight_of(i) * dual.loss.value(a)
         slope = dual.examples[i].signed_weight * dual.loss.subgradient(a)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from batchsvm.compiled import summed_in_order
+from batchsvm.engines.cpu.prefetch import ENTRIES_AHEAD, prefetch
 
 
 @summed_in_order
@@ -16,6 +17,38 @@ def sparse_dot(values, indices, start, stop, w):
     """
     even, odd = 0.0, 0.0
     k, end = np.int64(start), np.int64(stop)
+    while k + 1 < end:
+        even += values[k] * w[indices[k]]
+        odd += values[k + 1] * w[indices[k + 1]]
+        k += 2
+    if k < end:
+        even += values[k] * w[indices[k]]
+    return even + odd
+
+
+@summed_in_order
+def sparse_dot_in_pass(values, indices, start, stop, w):
+    """The same number, in a pass over rows in the order of memory.
+
+    The hardware sees entries coming on one page of memory, and has to find the next page when it
+    gets there.  So entries some pages ahead are prefetched.
+    """
+    even, odd = 0.0, 0.0
+    k, end = np.int64(start), np.int64(stop)
+    prefetch(values, k + ENTRIES_AHEAD)
+    prefetch(indices, k + ENTRIES_AHEAD)
+    while k + 7 < end:  # the values of one cache line
+        prefetch(values, k + 8 + ENTRIES_AHEAD)
+        prefetch(indices, k + 8 + ENTRIES_AHEAD)
+        even += values[k] * w[indices[k]]
+        odd += values[k + 1] * w[indices[k + 1]]
+        even += values[k + 2] * w[indices[k + 2]]
+        odd += values[k + 3] * w[indices[k + 3]]
+        even += values[k + 4] * w[indices[k + 4]]
+        odd += values[k + 5] * w[indices[k + 5]]
+        even += values[k + 6] * w[indices[k + 6]]
+        odd += values[k + 7] * w[indices[k + 7]]
+        k += 8
     while k + 1 < end:
         even += values[k] * w[indices[k]]
         odd += values[k + 1] * w[indices[k + 1]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from batchsvm.compiled import Kernel
-from batchsvm.engines.cpu.prefetch import STREAM_AHEAD, prefetch_lines
+from batchsvm.engines.cpu.prefetch import ENTRIES_AHEAD, prefetch_lines
 
 
 @Kernel
@@ -27,7 +27,7 @@ def indices_increase(indices, starts, columns, begin, end):
             return False
         if start == stop:
             continue
-        prefetch_lines(indices, start + STREAM_AHEAD, stop + STREAM_AHEAD)
+        prefetch_lines(indices, start + ENTRIES_AHEAD, stop + ENTRIES_AHEAD)
         falls = 0
         for k in range(start + 1, stop):  # without a way out, so that it is vectorised
             falls += indices[k] <= indices[k - 1]

@@ -70,10 +70,9 @@ def point_sums(dual, rows, start, alpha, point, found):
         losses, duals, slack, magnitude, pull, alphas, support = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for k in range(begin, min(begin + CHUNK, alpha.size)):
             i = start + k
-            rows.prefetch_stream(i)
             offset, length = examples[i].offset, np.sqrt(examples[i].norm2)
             weight, size = abs(examples[i].signed_weight), abs(alpha[k])
-            a = np.copysign(1.0, examples[i].signed_weight) * rows.dot(i, point.w) - offset
+            a = np.copysign(1.0, examples[i].signed_weight) * rows.dot_in_pass(i, point.w) - offset
             responses[k] = a
             # A convex function over [a - e, a + e] exceeds its value at a by at most e times its
             # steepest slope, which it has at an end.

@@ -16,7 +16,7 @@ from batchsvm.compiled import callable_in_kernels
 
 ROWS_AHEAD = 4  # more would ask for more than a core can wait for at once
 SLICES_AHEAD = 8  # of rows that are cut among workers, since each has little to do
-STREAM_AHEAD = 512  # entries, in passes in the order of memory: some pages
+ENTRIES_AHEAD = 512  # in passes in the order of memory: the next page of values
 LINE = 64  # bytes that the memory hands over at a time
 MOST_LINES = 16  # of the values of a row; the hardware sees the rest of a longer one coming
 

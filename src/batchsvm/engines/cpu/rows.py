@@ -5,6 +5,7 @@ to some of their columns (`column_slices.py`) answer to the same methods, so tha
 written once:
 
     dot(i, w)              <x_i, w>
+    dot_in_pass(i, w)      the same in a pass over rows in the order of memory
     add(i, c, w)           w += c x_i
     add_norm2(i, c, v)     v += c x_i, and returns the change of ||v||^2
     flush(i, c, v, w)      on the support of x_i: w += c v, then v = 0
@@ -14,7 +15,6 @@ written once:
     span(i)                where the entries of x_i start and end
     prefetch_ahead(order, k)       the rows of `order` after place k will be visited soon
     prefetch_row(i, j)             row i will be visited soon, row j sooner
-    prefetch_stream(i)             a pass in the order of memory has come to row i
     prefetch_entries(start, stop)  of sparse rows: the entries from here to there will be read
 
 Sums are kept in float64 whatever the type of the values.
@@ -28,13 +28,12 @@ import numpy as np
 import scipy.sparse
 
 from batchsvm.compiled import Kernel, callable_in_kernels, struct_methods
-from batchsvm.engines.cpu.entries import sparse_add_norm2, sparse_dot
+from batchsvm.engines.cpu.entries import sparse_add_norm2, sparse_dot, sparse_dot_in_pass
 from batchsvm.engines.cpu.indices import longest_row
 from batchsvm.engines.cpu.prefetch import (
     LINE,
     MOST_LINES,
     ROWS_AHEAD,
-    STREAM_AHEAD,
     prefetch,
     prefetch_lines,
 )
@@ -74,6 +73,9 @@ class Dense(NamedTuple):
         for j in range(start, stop):
             total += self.values[i, j] * w[j]
         return total
+
+    def dot_in_pass(self, i, w):
+        return self.dot(i, w)
 
     def add(self, i, c, w):
         start, stop = self.span(i)
@@ -117,9 +119,6 @@ class Dense(NamedTuple):
     def prefetch_row(self, i, j):
         prefetch(self.values, j)
 
-    def prefetch_stream(self, i):
-        """The hardware sees one row after another coming."""
-
 
 class CSR(NamedTuple):
     """Rows of a compressed sparse matrix; no row has an index twice.
@@ -156,6 +155,10 @@ class CSR(NamedTuple):
     def dot(self, i, w):
         start, stop = self.span(i)
         return sparse_dot(self.values, self.indices, start, stop, w)
+
+    def dot_in_pass(self, i, w):
+        start, stop = self.span(i)
+        return sparse_dot_in_pass(self.values, self.indices, start, stop, w)
 
     def add(self, i, c, w):
         start, stop = self.span(i)
@@ -209,12 +212,6 @@ class CSR(NamedTuple):
         prefetch_lines(self.indices, start, end)
         prefetch(self.indices, end - 1)
 
-    def prefetch_stream(self, i):
-        start, stop = self.span(i)
-        start, stop = np.int64(start) + STREAM_AHEAD, np.int64(stop) + STREAM_AHEAD
-        prefetch_lines(self.values, start, stop)
-        prefetch_lines(self.indices, start, stop)
-
 
 class Biased(NamedTuple):
     """Rows with one more column, of a constant value, which is stored nowhere.
@@ -248,6 +245,9 @@ class Biased(NamedTuple):
 
     def dot(self, i, w):
         return self.base.dot(i, w[: self.columns]) + self.constant * w[self.columns]
+
+    def dot_in_pass(self, i, w):
+        return self.base.dot_in_pass(i, w[: self.columns]) + self.constant * w[self.columns]
 
     def add(self, i, c, w):
         self.base.add(i, c, w[: self.columns])
@@ -284,15 +284,12 @@ class Biased(NamedTuple):
     def prefetch_row(self, i, j):
         self.base.prefetch_row(i, j)
 
-    def prefetch_stream(self, i):
-        self.base.prefetch_stream(i)
-
 
 Rows = Dense | CSR | Biased
 
 struct_methods(
-    CSR.dot, CSR.add, CSR.add_norm2, CSR.flush, CSR.add_absolute, CSR.add_outer, CSR.norm2,
-    CSR.span, CSR.prefetch_ahead, CSR.prefetch_row, CSR.prefetch_stream, CSR.prefetch_entries,
+    CSR.dot, CSR.dot_in_pass, CSR.add, CSR.add_norm2, CSR.flush, CSR.add_absolute, CSR.add_outer,
+    CSR.norm2, CSR.span, CSR.prefetch_ahead, CSR.prefetch_row, CSR.prefetch_entries,
 )  # fmt: skip
 
 
@@ -318,8 +315,7 @@ def some_norms2(rows, start, out):
 def products(rows, start, w, out):
     """out = X w, over a block of rows."""
     for k in range(out.size):
-        rows.prefetch_stream(start + k)
-        out[k] = rows.dot(start + k, w)
+        out[k] = rows.dot_in_pass(start + k, w)
 
 
 @Kernel
@@ -346,9 +342,8 @@ def add_rows(rows, start, coefficients, v):
 def gram_coefficients(rows, start, v, out, normalize):
     """<x_i, v>, over ||x_i||^2 to normalise, of a block of rows: X'X v is their combination."""
     for k in range(out.size):
-        rows.prefetch_stream(start + k)
         norm2 = rows.norm2(start + k) if normalize else 1.0
-        out[k] = rows.dot(start + k, v) / norm2 if norm2 > 0.0 else 0.0
+        out[k] = rows.dot_in_pass(start + k, v) / norm2 if norm2 > 0.0 else 0.0
 
 
 @Kernel
