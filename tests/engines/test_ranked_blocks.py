@@ -187,7 +187,8 @@ def test_beta_grows_where_blocks_repeat_each_others_steps():
         for before, after in pairwise(betas):
             assert after in (before, min(BETA_GROWTH * before, 8.0))
         assert 1.5 < betas[-1] <= 8.0
-        assert betas.index(betas[-1]) > 20  # D has risen as promised now and then
+        # D has risen as promised now and then, and beta has stayed.
+        assert betas.index(betas[-1]) >= len(set(betas))
     assert found[0][0] == found[1][0]
     np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-7)
 

@@ -142,17 +142,37 @@ def rows_of_blocks(sampler, position):
 
 
 @pytest.mark.parametrize(("blocks", "batch"), [(1, 5), (2, 2), (2, 12), (3, 12), (4, 40), (5, 15)])
-def test_blocks_share_the_rows_of_every_segment(blocks, batch):
+def test_blocks_take_rows_of_every_segment(blocks, batch):
     sampler, share = make_block_sampler(make(200, blocks), batch), batch // blocks
     visits = sampler.visits
     for segment in range(blocks):
         redraw(visits, segment)
-    taken = rows_of_blocks(sampler, 20)
-    assert [len(rows) for rows in taken] == [share] * blocks
-    segments = [set(visits.order[edge + 20 : edge + 20 + share]) for edge in visits.edges[:-1]]
-    assert sorted(np.concatenate(taken)) == sorted(row for rows in segments for row in rows)
+    first = rows_of_blocks(sampler, 0)
+    if share % blocks == 0:
+        assert [len(rows) for rows in first] == [share] * blocks
     if share >= blocks:
-        assert all(rows & set(own) for own in taken for rows in segments)
+        edges = visits.edges
+        for rows in first:
+            assert (np.histogram(rows, edges)[0] > 0).all()
+    epoch = [rows_of_blocks(sampler, at) for at in range(0, visits.longest_segment(), share)]
+    assert all(abs(len(rows) - share) < blocks for taken in epoch[:-1] for rows in taken)
+    assert sorted(np.concatenate([rows for taken in epoch for rows in taken])) == list(range(200))
+
+
+@pytest.mark.parametrize("blocks", [2, 3])
+def test_neighbours_in_memory_are_visited_by_one_block(blocks):
+    """Two threads would wait for each other to write to one cache line."""
+    sampler, group = make_block_sampler(make(960, blocks, group=8), 12 * blocks), 8
+    visits = sampler.visits
+    for segment in range(blocks):
+        redraw(visits, segment)
+    block_of = np.zeros(960, int)
+    for at in range(0, visits.longest_segment(), 12):
+        for block, rows in enumerate(rows_of_blocks(sampler, at)):
+            block_of[rows] = block
+    split = np.count_nonzero(np.diff(block_of))
+    # A group has neighbours of any block on either side, and few are cut in the middle.
+    assert 960 / group / 4 < split <= 960 / group + blocks**2 * group
 
 
 def test_blocks_share_the_few_rows_that_are_left():

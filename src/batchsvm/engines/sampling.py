@@ -114,8 +114,11 @@ def make_sampler(
 class BlockSampler(NamedTuple):
     """Some rows for each block at a time, for `methods/blocks.py`.
 
-    The order of visits has as many segments as there are blocks.  An iteration takes
-    `rows_per_block` rows of every segment, and shares those of each segment among all blocks.
+    The order of visits has as many segments as there are blocks.  In each epoch a block has a part
+    of the order of every segment.  So its rows come from everywhere in the data, and neighbours in
+    memory, which the order keeps together, are mostly visited by one block: two threads would wait
+    for each other to write to one cache line.  An iteration takes `rows_per_block` rows of every
+    segment.
     """
 
     visits: VisitOrder
@@ -127,11 +130,12 @@ class BlockSampler(NamedTuple):
         `count` on, as far as there is room; returns where they end."""
         visits = self.visits
         blocks = visits.edges.size - 1
+        first, last = -(-position // blocks), -(-(position + self.rows_per_block) // blocks)
         for segment in range(blocks):
-            start = visits.edges[segment] + position
-            left = min(self.rows_per_block, max(visits.active[segment, 0] - position, 0))
+            start, active = visits.edges[segment], visits.active[segment, 0]
             part = (block + segment) % blocks  # such that no block gets all the larger parts
-            for k in range(start + part * left // blocks, start + (part + 1) * left // blocks):
+            begin, end = part * active // blocks, (part + 1) * active // blocks
+            for k in range(start + begin + first, start + min(begin + last, end)):
                 if count < out.size:
                     out[count] = visits.order[k]
                     count += 1
