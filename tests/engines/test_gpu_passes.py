@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
+import batchsvm
 from batchsvm.core.certificate import certify_point
 from batchsvm.core.layout import Schedule
 from batchsvm.core.problem import make_problem
@@ -49,3 +51,19 @@ def test_a_trainer_knows_how_deep_its_sums_are(monkeypatch):
             sums = trainer.sums(trainer.point())
             assert sums.facts.depth == data.sums(problem, trainer.point(), dual).facts.depth
             assert sums.facts.depth >= 700 / 10  # the number of blocks
+
+
+def test_the_gram_matrix_of_a_sample_waits_until_the_device_is_at_work():
+    """And is there after the data set is closed, whether or not anything was trained."""
+    X, y = toy("hinge")
+    v = np.arange(1.0, 6.0)
+    for trains in (True, False):
+        data = place_on("gpu", sp.csr_array(X), 1)
+        gram_times = data.row_gram(np.arange(5), normalize=False)
+        assert len(data.later_work) == 1
+        if trains:
+            batchsvm.fit(data, y, lam=0.1, warn=False)
+            assert not data.later_work
+        data.close()
+        assert not data.later_work  # which would hold the rows
+        np.testing.assert_allclose(gram_times(v), X[:5] @ (X[:5].T @ v))

@@ -164,6 +164,7 @@ class AsynchronousTrainer(GroupTrainer):
 
     def _prepare_pass(self) -> None:
         """Compute what a full pass needs of the data, and keep it, while the device is at work."""
+        self.data.do_later_work()
         targets: Any = self.problem.targets
         _ = self._cut, self.data.lengths, targets.columns("float64")
 

@@ -68,7 +68,7 @@ class GpuDataset(DeviceProducts):
         self.deterministic = deterministic
         rows.deterministic = deterministic or rows.is_dense
         self.n, self.d, self.nonzeros = rows.n, rows.d, rows.nonzeros
-        self.jobs, self.memo = 1, {}
+        self.jobs, self.memo, self.later_work = 1, {}, []
         self.home = Home()
         with device:
             self.norms2, self.largest_norm2 = rows.norms2()
@@ -339,6 +339,7 @@ class GpuDataset(DeviceProducts):
         """Give back the memory of the rows; the views of `share` go on with them."""
         if not self.is_open:
             return
+        self.do_later_work()
         super().close()
         if not self._is_view:
             self.home.is_open = False
