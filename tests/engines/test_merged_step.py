@@ -63,12 +63,22 @@ class Run:
     def rows_of_last_step(self):
         """The rows that each block visited in the iteration just made, all rows being visited."""
         visits, share = self.host.visits, BATCH // BLOCKS
-        assert np.all(visits.active[:, 0] == len(self.y) // BLOCKS)
-        begin = (self.count - 1) * share % (len(self.y) // BLOCKS)
-        segments = [visits.order[edge + begin : edge + begin + share] for edge in visits.edges[:-1]]
-        assert (share, BLOCKS) == (4, 3)
-        parts = [[rows[:1], rows[1:2], rows[2:]] for rows in segments]
-        return [np.concatenate([parts[s][(j + s) % 3] for s in range(3)]) for j in range(3)]
+        assert (share, BLOCKS, len(self.y)) == (4, 3, 36)
+        assert np.all(visits.active[:, 0] == 12)
+        # Each block has a third of the order of each segment, four rows, and takes four rows of
+        # all its thirds at a time: (1, 1, 2), (1, 2, 1) and (2, 1, 1) of the parts 0, 1 and 2.
+        starts = [[0, 0, 0], [1, 1, 2], [2, 3, 3], [4, 4, 4]]
+        begin, end = starts[(self.count - 1) % 3], starts[(self.count - 1) % 3 + 1]
+        places = [
+            [
+                12 * s + 4 * p + k
+                for s in range(3)
+                for p in [(j + s) % 3]
+                for k in range(begin[p], end[p])
+            ]
+            for j in range(3)
+        ]
+        return [visits.order[own] for own in places]
 
     def apart(self, w, alpha, rows):
         """Serial steps on these rows from w: w and alpha after them, and what they gain to first

@@ -47,7 +47,7 @@ class Tuning:
     # the longer, beside the steps, the more blocks there are and the fewer steps meet in a column.
     unaware_rows: float = 0.9  # of all blocks between two exchanges, times lam N/sigma^2
     unaware_touches: float = 4.0  # of a column between two exchanges, times lam N
-    min_rows_per_ranked_block: int = 96
+    min_rows_per_ranked_block: int = 56
     max_rows_per_ranked_block: int = 1024
     exchange_cost: float = 3.5  # of an exchange beside the steps, times blocks over touches
     slice_cost: float = 22.0  # of a visit to a part of a row, in entries

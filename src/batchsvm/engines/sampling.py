@@ -129,12 +129,16 @@ class BlockSampler(NamedTuple):
         """Write the rows that a block takes in the iteration at `position` to `out`, from the place
         `count` on, as far as there is room; returns where they end."""
         visits = self.visits
-        blocks = visits.edges.size - 1
-        first, last = -(-position // blocks), -(-(position + self.rows_per_block) // blocks)
+        blocks, stop = visits.edges.size - 1, position + self.rows_per_block
+        if stop >= visits.longest_segment():
+            stop += blocks  # parts of a segment differ by a row: all that is left
         for segment in range(blocks):
             start, active = visits.edges[segment], visits.active[segment, 0]
             part = (block + segment) % blocks  # such that no block gets all the larger parts
             begin, end = part * active // blocks, (part + 1) * active // blocks
+            # Over the segments, as over the blocks, the floors of (x + part)/blocks add up to x:
+            # each block takes as many rows in an iteration as any other.
+            first, last = (position + part) // blocks, (stop + part) // blocks
             for k in range(start + begin + first, start + min(begin + last, end)):
                 if count < out.size:
                     out[count] = visits.order[k]

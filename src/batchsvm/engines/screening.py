@@ -40,8 +40,8 @@ ROWS_DRAWN_PER_VISIT = 64.0
 # Slack, in mean violations; in the first epoch, when w is still far off, it is more.
 SLACK = 2.0
 FIRST_SLACK = 6.0
-# Where no row is left out, serial steps and batches of a fixed beta estimate the gap from every
-# fourth visit: a term of a loss with logarithms takes a fourth of the time of a visit.
+# Where no row is left out, serial steps, blocks and batches of a fixed beta estimate the gap from
+# every fourth visit: a term of a loss with logarithms takes a fourth of the time of a visit.
 VISITS_PER_TERM = 4
 MIN_SAMPLED_ROWS = 4096  # fewer rows are all looked at
 # What a worker sums up.

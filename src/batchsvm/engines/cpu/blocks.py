@@ -76,7 +76,7 @@ def sdca_blocks(dual, block_worker, w, visits, theta, budget):
     me, blocks, order = worker.rank, order_of.edges.size - 1, order_of.order
     share = sampler.rows_per_block
     base, local = exchange.base[me, :d], exchange.local[me, :d]
-    visited = exchange.visited[me]
+    visited, every = exchange.visited[me], screening.visits_per_term(order.size)
     for j in range(d):
         base[j] = w[j]
     position = sampler.position[0]
@@ -106,8 +106,9 @@ def sdca_blocks(dual, block_worker, w, visits, theta, budget):
                 a = dual.response(i, rows.dot(i, local))
                 alpha, new = examples[i].alpha, dual.step(i, a, 1.0)
                 change = new - alpha
+                if np.int64(seen) % every == 0:
+                    gap += every * dual.gap_of(i, a)
                 seen += 1.0
-                gap += dual.gap_of(i, a)
                 violation += abs(change) * dual.curvature(i, 1.0)
                 if screening.skips:
                     keeps = change != 0.0 or not dual.stays(i, a, 1.0, slack)

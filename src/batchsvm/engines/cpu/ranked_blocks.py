@@ -117,7 +117,7 @@ def sdca_ranked_blocks(dual, ranked_worker, w, visits, beta, budget):
     examples, loss, order_of, d = dual.examples, dual.loss, sampler.visits, w.size
     me, blocks, order = worker.rank, order_of.edges.size - 1, order_of.order
     share, columns, totals = sampler.rows_per_block, exchange.ranks.columns, exchange.totals
-    visited = exchange.visited[me]
+    visited, every = exchange.visited[me], screening.visits_per_term(order.size)
     first, last = worker.portion(d)
     for k in range(first, last):
         exchange.base[k] = w[columns[k]]
@@ -149,8 +149,9 @@ def sdca_ranked_blocks(dual, ranked_worker, w, visits, beta, budget):
                 a = dual.response(i, rows.dot(i, local))
                 alpha, new = examples[i].alpha, dual.step(i, a, beta)
                 change = new - alpha
+                if np.int64(seen) % every == 0:
+                    gap += every * dual.gap_of(i, a)
                 seen += 1.0
-                gap += dual.gap_of(i, a)
                 violation += abs(change) * dual.curvature(i, beta)
                 if screening.skips:
                     keeps = change != 0.0 or not dual.stays(i, a, beta, slack)

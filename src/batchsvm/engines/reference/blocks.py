@@ -140,7 +140,7 @@ class RankedBlocks:
         self.local[:, columns] = self.state.w[columns]
 
     def guard(self) -> None:
-        """Double beta if D has risen by too little since all blocks had the same w."""
+        """Let beta grow if D has risen by too little since all blocks had the same w."""
         problem, state = self.problem, self.state
         norm2 = state.w @ state.w
         rise = self.rise - problem.lam * problem.total_weight / 2 * (norm2 - self.norm2)
