@@ -2,10 +2,11 @@
 
     python benchmarks/scaling.py --rows 2000000 --features 1000000 --per-row 200
     python benchmarks/scaling.py --cov cov.npz --cov-rows 5000000
+    python benchmarks/scaling.py --text --cov cov.npz --tol 1e-5
 
 Needs NumPy, SciPy, scikit-learn and Numba alone, so that it can be taken to a large machine;
-`cov.npz` is bench-output/parsed/cov.npz.  The output, kept as docs/benchmarks/scaling.jsonl,
-is part of the report.
+`cov.npz` is bench-output/parsed/cov.npz, of which all rows are taken once if --cov-rows does not
+say otherwise.  The output, kept as docs/benchmarks/scaling.jsonl, is part of the report.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ import numpy as np
 import scipy.sparse as sp
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "src")]  # needs no installation
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "src")]  # needs no installation
 
-from generated import repeated, sparse_set  # noqa: E402
+from benchmarks.generated import repeated, sparse_set  # noqa: E402
+from benchmarks.gpu.generated import text  # noqa: E402
 
 
 def machine() -> str:
@@ -73,7 +75,8 @@ def main() -> None:
     parser.add_argument("--lam", type=float, default=1e-5, help="of the generated set")
     parser.add_argument("--float32", action="store_true", help="values of the generated set")
     parser.add_argument("--cov", type=Path, help="cov.npz, parsed by the benchmarks")
-    parser.add_argument("--cov-rows", type=int, default=5_000_000)
+    parser.add_argument("--cov-rows", type=int, default=0, help="so many, repeated; 0: as it is")
+    parser.add_argument("--text", action="store_true", help="generated text, 400,000 x 200,000")
     parser.add_argument("--tol", type=float, default=1e-3)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--most-threads", type=int, default=os.cpu_count())
@@ -89,9 +92,14 @@ def main() -> None:
     if options.cov:
         with np.load(options.cov) as parts:
             arrays = parts["data"], parts["indices"].astype(np.int32), parts["indptr"]
-            X = sp.csr_matrix(arrays, shape=tuple(parts["shape"]))
-            X, y = repeated(X, parts["y"], options.cov_rows)
-        time_fits("cov, repeated", X, y, 1e-5, options.tol, counts, options.rounds)
+            X, y = sp.csr_matrix(arrays, shape=tuple(parts["shape"])), parts["y"]
+        name = "cov"
+        if options.cov_rows:
+            name, (X, y) = "cov, repeated", repeated(X, y, options.cov_rows)
+        time_fits(name, X, y, 1e-5, options.tol, counts, options.rounds)
+    if options.text:
+        X, y = text(400_000, 200_000)
+        time_fits("text", X, y, 1e-5, options.tol, counts, options.rounds)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ from batchsvm.core.problem import make_problem
 from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
 from batchsvm.datasets import text
 from batchsvm.engines.cpu.column_slices import slice_columns
-from batchsvm.engines.cpu.workers import WorkerPool
+from batchsvm.engines.cpu.passes import blocks_for, blocks_of
+from batchsvm.engines.cpu.workers import Worker, WorkerPool
 from batchsvm.losses import LOSSES
 from batchsvm.methods import Blocks, Gram, Guarded
 from batchsvm.models.model import model_of_estimator
@@ -132,6 +133,31 @@ def test_the_plan_names_the_threads_that_are_left_by_sigma2():
     found = lay_out(work, False, lambda: 1 / 20, lam_n=4.0)
     assert (found.batch_size, found.workers) == (20, 5)
     assert "are cut among 5 threads" in found.reason
+
+
+def test_rows_that_never_rest_are_visited_in_larger_batches_and_blocks():
+    """Their steps are short: the logistic loss has no corner."""
+    X, _ = wide()
+    cut = Workload(*X.shape, X.nnz, sliceable=True, jobs=8, tuning=Tuning(**EAGER))
+    assert lay_out(cut._replace(rests=False), False, lambda: 1 / 20, lam_n=4.0).batch_size == 54
+    few = Workload(500_000, 54, 6_000_000, sliceable=True, jobs=2, tuning=Tuning())
+    sizes = [lay_out(few._replace(rests=rests), False, lambda: 0.65, lam_n=5.5).batch_size
+             for rests in (True, False)]  # fmt: skip
+    assert sizes == [2 * 48, 2 * 129]
+
+
+def test_workers_share_a_pass_over_rows_sorted_by_length():
+    lengths = np.arange(1, 2001)
+    for workers in (2, 3, 16):
+        blocks = blocks_of(lengths.size, workers, 32768)
+        assert [a for a, _ in blocks[1:]] == [b for _, b in blocks[:-1]]
+        assert (blocks[0][0], blocks[-1][1]) == (0, 2000)
+        mine = [blocks_for(Worker(k, workers, np.empty(0)), len(blocks)) for k in range(workers)]
+        assert sorted(k for own in mine for k in own) == list(range(len(blocks)))
+        shares = [sum(lengths[slice(*blocks[k])].sum() for k in own) for own in mine]
+        assert max(shares) < 1.05 * min(shares)
+    assert blocks_of(2000, 1, 32768) == [(0, 2000)]
+    assert len(blocks_of(3, 2, 32768)) == 3
 
 
 def test_guarded_steps_stay_long_while_they_keep_their_promise():

@@ -157,6 +157,25 @@ def test_blocks_take_rows_of_every_segment(blocks, batch):
     assert sorted(np.concatenate([rows for taken in epoch for rows in taken])) == list(range(200))
 
 
+@pytest.mark.parametrize("blocks", [2, 5, 16, 64])
+def test_an_iteration_of_a_block_takes_few_rows_more_than_its_share(blocks):
+    """Kernels have room for so many."""
+    rng = np.random.default_rng(blocks)
+    for share in (1, 7, 48):
+        sampler = make_block_sampler(make(32 * blocks, blocks), share * blocks)
+        visits = sampler.visits
+        for _ in range(5):
+            visits.keep[:] = rng.random(visits.keep.size) < rng.uniform(0.2, 1.0)
+            for segment in range(blocks):
+                redraw(visits, segment)
+            epoch = [
+                rows_of_blocks(sampler, at) for at in range(0, visits.longest_segment(), share)
+            ]
+            rows = [own for taken in epoch for own in taken]
+            assert max(map(len, rows)) <= share + blocks
+            assert sorted(np.concatenate(rows)) == np.flatnonzero(visits.keep).tolist()
+
+
 @pytest.mark.parametrize("blocks", [2, 3])
 def test_neighbours_in_memory_are_visited_by_one_block(blocks):
     """Two threads would wait for each other to write to one cache line."""

@@ -33,6 +33,7 @@ class Workload(NamedTuple):
     sliceable: bool  # whether the columns can be cut
     jobs: int
     tuning: Tuning
+    rests: bool = True  # whether rows may come to rest, at a bound of alpha or a kink of the loss
 
     @property
     def is_large(self) -> bool:
@@ -43,7 +44,8 @@ def workload_of(data: Dataset, problem: Problem) -> Workload:
     """The workload of a problem; a bias is one more entry per row."""
     columns = problem.columns(data.d)
     nonzeros = data.nonzeros + (columns - data.d) * data.n
-    return Workload(data.n, columns, nonzeros, data.sliceable, data.jobs, data.tuning)
+    rests = getattr(problem.loss, "corners", True)
+    return Workload(data.n, columns, nonzeros, data.sliceable, data.jobs, data.tuning, rests)
 
 
 @dataclass(frozen=True)
@@ -150,10 +152,11 @@ def lay_out(
     if workers == threads == 1:
         return alone
     sigma2 = measure()
-    unaware = tuning.unaware_steps * lam_n / sigma2
+    more = 1.0 if work.rests else tuning.rows_without_rest
+    unaware = more * tuning.unaware_steps * lam_n / sigma2
     blocks = int(min(threads, unaware / tuning.min_rows_per_block))
     if blocks > 1 and work.columns <= tuning.max_block_columns and not averages:
-        share = int(min(unaware / blocks, tuning.max_rows_per_block, work.n / blocks))
+        share = int(min(unaware / blocks, more * tuning.max_rows_per_block, work.n / blocks))
         return Layout(
             Blocks(blocks=blocks), share * blocks, blocks,
             f"so few columns ({work.columns}) that each of {blocks} threads has a w of its own,"
@@ -165,7 +168,7 @@ def lay_out(
     if workers == 1:
         return alone
     # Batches up to 1/sigma^2 do with serial steps: the paper's near-linear speed-up.
-    size = min(tuning.batch_rows_per_worker * workers, int(1 / sigma2), work.n)
+    size = min(tuning.batch_rows_per_worker * workers, int(more / sigma2), work.n)
     workers = min(workers, size // tuning.min_batch_rows_per_worker)
     if workers <= 1:
         return Layout(

@@ -43,6 +43,8 @@ class Tuning:
     # Steps that blocks may take unaware of each other, times lam N/sigma^2: each of them moves
     # the responses of others by at most sigma^2/(lam N) in the mean.
     unaware_steps: float = 12.0
+    # So many times as many rows of blocks and batches, if no row comes to rest: steps are short.
+    rows_without_rest: float = 2.7
     # The same where rare columns are exchanged less often (methods/blocks.py); an exchange takes
     # the longer, beside the steps, the more blocks there are and the fewer steps meet in a column.
     unaware_rows: float = 0.9  # of all blocks between two exchanges, times lam N/sigma^2

@@ -9,18 +9,26 @@ from math import sqrt
 
 import numpy as np
 
-from batchsvm.compiled import Kernel
+from batchsvm.compiled import Kernel, callable_in_kernels
 
 CHUNK = 64  # terms that are summed up one after another; then these sums pairwise
 
 
-@Kernel
-def _chunk_products(u, v, out):
-    for k in range(out.size):
+def chunk_products(u, v, out, first, last):
+    """out[k] = <u, v> over chunk k, k from `first` to before `last`; `inner` adds them up."""
+    for k in range(first, last):
         total = 0.0
         for j in range(k * CHUNK, min((k + 1) * CHUNK, u.size)):
             total += u[j] * v[j]
         out[k] = total
+
+
+callable_in_kernels(chunk_products)
+
+
+@Kernel
+def _all_chunk_products(u, v, out):
+    chunk_products(u, v, out, 0, out.size)
 
 
 @Kernel
@@ -33,10 +41,15 @@ def _chunk_squares(V, out):
             out[k, c] = total
 
 
+def chunks_of(v: np.ndarray) -> int:
+    """How many chunks a vector has."""
+    return -(-v.size // CHUNK)
+
+
 def inner(u: np.ndarray, v: np.ndarray) -> float:
     """<u, v>."""
-    sums = np.empty(-(-u.size // CHUNK))
-    _chunk_products(u, v, sums)
+    sums = np.empty(chunks_of(u))
+    _all_chunk_products(u, v, sums)
     return float(sums.sum())
 
 

@@ -147,7 +147,7 @@ class HostProblem(ABC):
 
     def response_error(self, w: np.ndarray, norm_w: float) -> ResponseError:
         """How wrong computed responses may be, at a w of this computed norm."""
-        if not (w.any() or self.problem.has_offset):
+        if not (norm_w > 0.0 or w.any() or self.problem.has_offset):
             return ResponseError(0.0, 0.0, 0.0)
         offset = float(self.problem.offset[0])
         return response_error(norm_w, self.d, self.facts.longest_row, offset, self.radius)

@@ -37,7 +37,7 @@ class Exchange(NamedTuple):
 
 def make_exchange(workers: int, blocks: int, rows_per_block: int, d: int) -> Exchange:
     # Lines are padded, or two workers would write to one cache line.
-    most = blocks * -(-rows_per_block // blocks)
+    most = rows_per_block + blocks  # the last iteration of an epoch may take a few more
     wide, long = -(-(d + 2) // LINE) * LINE, -(-most // LINE) * LINE + LINE
     return Exchange(
         base=np.zeros((workers, wide + LINE)),

@@ -13,7 +13,7 @@ from batchsvm.core.data_checks import refuse_infinite
 from batchsvm.core.problem import Problem
 from batchsvm.core.tuning import DEFAULT_TUNING, Tuning
 from batchsvm.engines.cpu.column_slices import ColumnSlice, slice_columns, with_bias
-from batchsvm.engines.cpu.passes import blocks_of, over_blocks
+from batchsvm.engines.cpu.passes import blocks_for, blocks_of, over_blocks
 from batchsvm.engines.cpu.problem import CpuProblem
 from batchsvm.engines.cpu.read import first_row_not_finite, read_rows
 from batchsvm.engines.cpu.rows import (
@@ -155,7 +155,7 @@ class CpuDataset(HostDataset):
 
     def blocks_for(self, worker: Worker) -> list[tuple[int, int]]:
         """The blocks of rows that one of the workers of `pass_pool` takes."""
-        return self._blocks[worker.rank :: worker.workers]
+        return [self._blocks[k] for k in blocks_for(worker, len(self._blocks))]
 
     @property
     def is_sparse(self) -> bool:

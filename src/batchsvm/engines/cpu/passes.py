@@ -18,17 +18,33 @@ from batchsvm.core.certificate import (
     SLACK,
     SUPPORT_VECTORS,
 )
-from batchsvm.core.vectors import CHUNK
+from batchsvm.core.vectors import CHUNK, chunk_products
 from batchsvm.engines.cpu.workers import Worker, WorkerPool
 
 T = TypeVar("T")
 
 
+# At the least, if there are several workers: neighbours are often of one length, and of text sorted
+# by subject one half may have half as many entries again as the other.
+BLOCKS_PER_WORKER = 4
+
+
 def blocks_of(n: int, workers: int, max_rows: int) -> list[tuple[int, int]]:
     """n rows in blocks of bounded size, as (start, stop), as many for each worker."""
-    count = min(-(-n // (max_rows * workers)) * workers, n)
+    least = BLOCKS_PER_WORKER if workers > 1 else 1
+    count = min(max(-(-n // (max_rows * workers)), least) * workers, n)
     edges = [k * n // count for k in range(count + 1)]
     return list(pairwise(edges))
+
+
+def blocks_for(worker: Worker, count: int) -> list[int]:
+    """Which of so many blocks are a worker's: they are dealt out from the first worker to the last,
+    then from the last one to the first, and so on."""
+    size, rank = worker.workers, worker.rank
+    places = [
+        turn * size + (size - 1 - rank if turn % 2 else rank) for turn in range(-(-count // size))
+    ]
+    return [place for place in places if place < count]
 
 
 def over_blocks(
@@ -38,11 +54,19 @@ def over_blocks(
     results: list[Any] = [None] * len(blocks)
 
     def share(worker: Worker) -> None:
-        for k in range(worker.rank, len(blocks), worker.workers):
+        for k in blocks_for(worker, len(blocks)):
             results[k] = work(*blocks[k])
 
     pool.run(share)
     return results
+
+
+@Kernel
+def share_squares(worker, w, out):
+    """The sums of squares of the chunks of w, which the workers share; all wait for them."""
+    first, last = worker.portion(out.size)
+    chunk_products(w, w, out, first, last)
+    worker.wait()
 
 
 @Kernel

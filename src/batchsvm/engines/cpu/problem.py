@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 from itertools import chain
+from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from batchsvm.core.certificate import SUM_COUNT, Sums
 from batchsvm.core.problem import Facts, Problem
-from batchsvm.core.vectors import CHUNK, norm
+from batchsvm.core.vectors import CHUNK, chunks_of
 from batchsvm.engines.cpu.column_slices import ColumnSlice
 from batchsvm.engines.cpu.curvature import (
     ROWS_AT_ONCE,
@@ -20,7 +21,7 @@ from batchsvm.engines.cpu.curvature import (
     add_outer_products,
     gradient_sums,
 )
-from batchsvm.engines.cpu.passes import example_facts, point_sums
+from batchsvm.engines.cpu.passes import example_facts, point_sums, share_squares
 from batchsvm.engines.cpu.rows import Biased, Rows, add_rows, densify, products, some_norms2
 from batchsvm.engines.cpu.structs import DualProblem, FoundSums, PrimalPoint
 from batchsvm.engines.cpu.workers import Worker
@@ -158,11 +159,11 @@ class CpuProblem(HostProblem):
         self, w: np.ndarray, alpha_of: AlphaOf, show: OnResponses | None, combines: bool
     ) -> tuple[Sums, np.ndarray]:
         self.data.require_open()
-        size = norm(w)
-        point = PrimalPoint(w, *self.response_error(w, size))
-        dual = self.as_struct()
+        dual, squares = self.as_struct(), np.empty(chunks_of(w))
 
         def own(worker: Worker) -> tuple[list[np.ndarray], np.ndarray]:
+            share_squares(worker, w, squares)
+            point = PrimalPoint(w, *self.response_error(w, sqrt(squares.sum())))
             v = np.zeros(self.d if combines else 0)
             blocks = self.data.blocks_for(worker)
             return [self._block_sums(dual, block, point, alpha_of, show, v) for block in blocks], v
@@ -170,7 +171,8 @@ class CpuProblem(HostProblem):
         found = self.data.pass_pool.run(own)
         values = reduce(np.add, chain.from_iterable(sums for sums, _ in found))
         combination = self.data.add_up([v for _, v in found])
-        return Sums(values[:, np.newaxis], np.array([size]), self.facts), combination
+        size = np.sqrt(squares.sum(keepdims=True))
+        return Sums(values[:, np.newaxis], size, self.facts), combination
 
     def _block_sums(
         self,

@@ -88,7 +88,8 @@ def make_ranked_exchange(
     d = ranks.columns.size
     # Lines are padded, or two workers would write to one cache line.
     wide, run = (-(-size // LINE) * LINE + 2 * LINE for size in (d, min(d, RUN)))
-    rows = blocks * -(-rows_per_block // blocks) + 2 * ROWS_AHEAD + 2 * LINE
+    # The last iteration of an epoch may take a few more.
+    rows = rows_per_block + blocks + 2 * ROWS_AHEAD + 2 * LINE
     return RankedExchange(
         ranks=ranks,
         base=np.zeros(d),
