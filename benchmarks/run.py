@@ -31,7 +31,7 @@ from benchmarks.environments import UnavailableError, python_of, version_of
 from benchmarks.journal import BudgetSpentError, Journal
 from benchmarks.peers.registry import PEERS, Peer
 from benchmarks.race import Terms, race
-from benchmarks.sets import COLUMNS, OUTPUT, path_of
+from benchmarks.sets import COLUMNS, LAM, OUTPUT, path_of
 from experiments.machine import machine, versions
 
 DOCS = Path("docs") / "benchmarks"
@@ -121,15 +121,23 @@ def run_race(options: argparse.Namespace, peers: list[Peer], facts: dict, consol
 def scaling(options: argparse.Namespace) -> None:
     """This machine's lines; those of other machines, such as a larger one, are kept."""
     lines = options.output / "scaling.jsonl"
-    command = [
-        sys.executable, str(Path(__file__).parent / "scaling.py"),
-        "--rows", str(options.scaling_rows), "--rounds", str(options.rounds),
-        *(["--cov", str(path_of("cov"))] if "cov" in options.sets else []),
-    ]  # fmt: skip
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    kinds = [["--rows", str(options.scaling_rows)]]
+    if not options.quick:
+        kinds.append(["--text"])
+    for name in ("cov", "news20"):
+        if name in options.sets:
+            path = str(path_of(name))
+            kinds.append(["--npz", path, "--lam", str(LAM[name]), "--tol", "1e-5"])
+    script, rounds = str(Path(__file__).parent / "scaling.py"), ["--rounds", str(options.rounds)]
+    found = [
+        subprocess.run(
+            [sys.executable, script, *kind, *rounds], check=True, stdout=subprocess.PIPE, text=True
+        ).stdout
+        for kind in kinds
+    ]
     others = [row for row in results.read_lines(lines) if row["machine"] != machine()]
     options.output.mkdir(parents=True, exist_ok=True)
-    lines.write_text("".join(json.dumps(row) + "\n" for row in others) + done.stdout)
+    lines.write_text("".join(json.dumps(row) + "\n" for row in others) + "".join(found))
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,12 +1,13 @@
-"""How a fit speeds up with threads, on large data.  One JSON line a fit on stdout.
+"""How a fit speeds up with threads.  One JSON line a fit on stdout.
 
     python benchmarks/scaling.py --rows 2000000 --features 1000000 --per-row 200
-    python benchmarks/scaling.py --cov cov.npz --cov-rows 5000000
-    python benchmarks/scaling.py --text --cov cov.npz --tol 1e-5
+    python benchmarks/scaling.py --text
+    python benchmarks/scaling.py --npz cov.npz --tol 1e-5
+    python benchmarks/scaling.py --npz cov.npz --repeat-to 5000000
 
 Needs NumPy, SciPy, scikit-learn and Numba alone, so that it can be taken to a large machine;
-`cov.npz` is bench-output/parsed/cov.npz, of which all rows are taken once if --cov-rows does not
-say otherwise.  The output, kept as docs/benchmarks/scaling.jsonl, is part of the report.
+`cov.npz` is bench-output/parsed/cov.npz.  The output, kept as docs/benchmarks/scaling.jsonl,
+is part of the report.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -72,34 +74,37 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=0, help="of the generated set; 0: none")
     parser.add_argument("--features", type=int, default=1_000_000)
     parser.add_argument("--per-row", type=int, default=200, help="non-zeros in a row")
-    parser.add_argument("--lam", type=float, default=1e-5, help="of the generated set")
     parser.add_argument("--float32", action="store_true", help="values of the generated set")
-    parser.add_argument("--cov", type=Path, help="cov.npz, parsed by the benchmarks")
-    parser.add_argument("--cov-rows", type=int, default=0, help="so many, repeated; 0: as it is")
     parser.add_argument("--text", action="store_true", help="generated text, 400,000 x 200,000")
+    parser.add_argument("--npz", type=Path, help="a set that the benchmarks have parsed")
+    parser.add_argument("--repeat-to", type=int, default=0, help="rows of it; 0: as it is")
+    parser.add_argument("--lam", type=float, default=1e-5)
     parser.add_argument("--tol", type=float, default=1e-3)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--most-threads", type=int, default=os.cpu_count())
     options = parser.parse_args()
     counts = thread_counts(options.most_threads)
+    for name, X, y in sets_of(options):
+        time_fits(name, X, y, options.lam, options.tol, counts, options.rounds)
+
+
+def sets_of(options: argparse.Namespace) -> Iterator[tuple]:
     if options.rows:
         began = time.perf_counter()
         dtype = np.float32 if options.float32 else np.float64
         X, y = sparse_set(options.rows, options.features, options.per_row, dtype=dtype)
         print(f"generated in {time.perf_counter() - began:.1f} s", file=sys.stderr, flush=True)
-        time_fits("generated", X, y, options.lam, options.tol, counts, options.rounds)
-        del X, y
-    if options.cov:
-        with np.load(options.cov) as parts:
+        yield "generated", X, y
+    if options.text:
+        yield "text", *text(400_000, 200_000)
+    if options.npz:
+        with np.load(options.npz) as parts:
             arrays = parts["data"], parts["indices"].astype(np.int32), parts["indptr"]
             X, y = sp.csr_matrix(arrays, shape=tuple(parts["shape"])), parts["y"]
-        name = "cov"
-        if options.cov_rows:
-            name, (X, y) = "cov, repeated", repeated(X, y, options.cov_rows)
-        time_fits(name, X, y, 1e-5, options.tol, counts, options.rounds)
-    if options.text:
-        X, y = text(400_000, 200_000)
-        time_fits("text", X, y, 1e-5, options.tol, counts, options.rounds)
+        name = options.npz.stem
+        if options.repeat_to:
+            name, (X, y) = f"{name}, repeated", repeated(X, y, options.repeat_to)
+        yield name, X, y
 
 
 if __name__ == "__main__":
