@@ -1,5 +1,5 @@
 # Two commands set up everything on a machine with Python 3.11+ and make:
-#   make demo   trains with every method on two data sets and saves a plot
+#   make demo   trains with the methods of the paper on two data sets and saves a plot
 #   make test   linters, types, layers, tests
 # `make test-fast` runs the tests of the core and of the engines, in a minute and a half.
 # `make test-oldest` runs the tests of the estimators with the oldest scikit-learn that is supported,

@@ -1,4 +1,4 @@
-"""The main job, on two data sets: plan, train with every method, certify, plot.
+"""The main job, on two data sets: plan, train with the methods of the paper, certify, plot.
 
 Run by `make demo`.  The first set ships with scikit-learn; the second is generated and
 looks like text: sparse, wide, with frequent and rare words.

@@ -226,6 +226,17 @@ def test_auto_takes_newton_where_sdca_is_slow():
     assert "epochs" in words
 
 
+def test_auto_takes_newton_on_dense_rows_that_depend_on_each_other():
+    """Where it was 2 to 20 times as fast; rows have norms of 22 and 57."""
+    many, wide = {"n": 50_000, "d": 100, "norm2": 500.0}, {"n": 20_000, "d": 300, "norm2": 3300.0}
+    assert reason(SquaredHinge(), lam=1e-3, **many) is not None
+    assert reason(Logistic(), lam=1e-3, **many) is not None
+    assert reason(SquaredHinge(), lam=1e-2, **wide) is not None
+    assert reason(LOSSES["hinge"](), lam=1e-4, **wide) is not None
+    assert reason(SquaredHinge(), lam=0.1, **many) is None
+    assert reason(LOSSES["hinge"](), lam=1e-2, **many) is None
+
+
 def test_auto_leaves_the_rest_to_sdca():
     assert reason(LOSSES["hinge"](), norm2=30.0) is None  # kinks take more iterations
     assert reason(LOSSES["hinge"](), norm2=1e7, mean=30.0) is None  # one row is long
@@ -255,7 +266,7 @@ def test_auto_says_why(cancer):
     X, y = load_breast_cancer(return_X_y=True)  # columns in thousands beside others below 0.1
     solution = batchsvm.fit(X, y, "logistic", 1e-4, random_state=0)
     assert isinstance(solution.method, Newton)
-    assert solution.plan.reason.startswith("so few columns (30) make a Hessian cheap")
+    assert solution.plan.reason.startswith("so few columns (30) make Newton's method cheap")
     assert solution.plan.batch_size == len(y)
     assert solution.status.converged
 

@@ -1,4 +1,4 @@
-"""batchsvm demo: every method on two small data sets, in seconds."""
+"""batchsvm demo: the methods of the paper on two small data sets, in seconds."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ TOL, MAX_EPOCHS = 1e-3, 100
 
 
 @click.command(
-    short_help="Try every method on two small data sets.",
+    short_help="Try the methods of the paper on two small data sets.",
     epilog="""\b
 Example:
   batchsvm demo""",
 )
 @opt.as_json
 def demo(as_json: bool) -> None:
-    """Plan and train with every method on two small data sets; needs no files."""
+    """Plan and train with the methods of the paper on two small data sets; needs no files."""
     from batchsvm.files.datasets import load
 
     with progress("training") as update:

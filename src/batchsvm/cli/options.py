@@ -166,7 +166,7 @@ jobs = click.option(
 intercept = click.option(
     "--intercept", type=InterceptScale(), default=0.0, show_default=True,
     help="Learn an intercept: the penalised coefficient of a column of SCALE, or a free one, which"
-    " costs nothing.",
+    " is not penalised.",
 )  # fmt: skip
 
 max_epochs = click.option(

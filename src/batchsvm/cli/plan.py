@@ -50,6 +50,8 @@ def plan(data: str, lam: float, tol: float, loss: Any, method: Any, batch_size: 
     from batchsvm.core.options import read_options
 
     refuse_outputs({"--plot": plot}, data, reading, engine)
+    if plot:
+        check_plot(plot)
     chosen, rule = opt.build_loss(loss), opt.build_method(method)
     averages = None if averaging == "none" else averaging
     if is_streamed(data, reading, engine):  # the first pass may take long
@@ -87,15 +89,24 @@ def plan_facts(made: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def save_plot(made: Any, path: str) -> None:
+def check_plot(path: str) -> str:
+    """The kind of file that a plot goes to; refused before any work if it cannot be drawn."""
     from pathlib import Path
 
-    from batchsvm.displays import SpeedupDisplay, on_paper
-    from batchsvm.files.atomic import replacing
+    from batchsvm.displays.panels import load_pyplot
 
     kind = Path(path).suffix.lower().lstrip(".")
     if kind not in ("png", "svg", "pdf"):
         raise ValueError(f"--plot must end in .png, .svg or .pdf, not {path!r}")
+    load_pyplot()
+    return kind
+
+
+def save_plot(made: Any, path: str) -> None:
+    from batchsvm.displays import SpeedupDisplay, on_paper
+    from batchsvm.files.atomic import replacing
+
+    kind = check_plot(path)
     with on_paper():
         figure = SpeedupDisplay.from_plan(made).figure_
         with replacing(path) as sink:

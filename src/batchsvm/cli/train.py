@@ -114,6 +114,10 @@ def train(
     reading["checkpoint"] = checkpoint
     outputs = {"MODEL": model, "--report": report, "--checkpoint": checkpoint}
     refuse_outputs(outputs, data, reading, engine)
+    if report:
+        from batchsvm.displays.panels import load_pyplot
+
+        load_pyplot()  # which says what is missing before any work
     streamed = is_streamed(data, reading, engine)
     if lams is not None and cv is None:
         raise click.UsageError("--lams must come with --cv, which chooses one of them")

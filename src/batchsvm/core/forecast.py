@@ -87,7 +87,7 @@ def forecast(
         return ()
     newton = plan.method == Newton.name
     on_cpu = (
-        _set_up_ns(data) + newton_ns(work, is_smooth(problem.loss))
+        _set_up_ns(data) + newton_ns(work, is_smooth(problem.loss), plan.tol)
         if newton
         else _sdca_ns(data, problem, epochs)
     )

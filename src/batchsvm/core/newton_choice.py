@@ -1,22 +1,22 @@
 """Whether Newton's method is faster than SDCA: what "auto" decides from the shape, the loss, lam N,
 the weights and the tolerance, before training.
 
-SDCA needs about (1 + q) log(1/tol) / 2 epochs, where q = phi'' ||x_i||^2 c_i / (lam N) is how far a
-step on a mean row moves its response.  With tol 1e-3 and the logistic loss, it was 3.1 to
-3.9 times 1 + q in trials with 20 and 100 columns and lam from 1e-2 to 1e-5.  Where rows come to
-rest and are left out, the epochs are shorter.  Newton's method needs a few iterations whatever q
-is, and each costs the Hessian: pairs of columns in every row, and a Cholesky factor.
+SDCA needs about 1.7 + log(1/tol)/4 + q log(1/tol)/2 epochs, where q = phi'' ||x_i||^2 c_i / (lam N)
+is how far a step on a mean row moves its response.  With tol 1e-3 and the logistic loss, it was 3.1
+to 3.9 times 1 + q in trials with 20 and 100 columns and lam from 1e-2 to 1e-5; with columns that
+depend on each other it is more.  Newton's method needs a few iterations whatever q is, and each
+costs the Hessian: pairs of columns in every row, and a Cholesky factor.
 
 A loss with kinks has no phi''.  There a step moves alpha_i by up to the width of its box, and its
 response by up to ||x_i||^2 c_i / (lam N).  In units of P(0), the mean loss at w = 0, that is q:
-SDCA takes at least as many epochs as for a smooth loss with this q, and Newton's method some dozens
-of iterations.
+SDCA takes nearly as many epochs as for a smooth loss with this q, and Newton's method one to three
+dozens of iterations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, log
+from math import inf, log, log10
 
 import numpy as np
 
@@ -27,19 +27,23 @@ from batchsvm.losses.classification import SMALL_CURVATURE
 from batchsvm.methods import is_smooth
 
 # Nanoseconds on one thread, and counts, as they were seen in trials on two cores.
-NEWTON_ITERATIONS = 6.0
-PROXIMAL_ITERATIONS = 40.0  # where the loss has kinks
+NEWTON_ITERATIONS, NEWTON_HESSIANS = 4.5, 2.0  # the first Hessians are of few rows
+PROXIMAL_ITERATIONS, PROXIMAL_HESSIANS = 16.0, 5.0  # where the loss has kinks
 ITERATION_NS = 2.5e5  # of an iteration, whatever the rows
-ROW_NS = 120.0  # of a Newton iteration, beside what its entries take
-PAIR_NS = 0.3  # of two columns in a dense row
-SPARSE_PAIR_NS = 1.5
+ROW_NS = 40.0  # of a Newton iteration, beside what its entries take
+DENSE_ENTRY_NS, SPARSE_ENTRY_NS = 0.6, 1.2
+PAIR_NS = 0.07  # of two columns in a dense row, if the Hessian stays in a core's own cache
+FAR_PAIR_NS = 0.14  # else
+SPARSE_PAIR_NS = 1.0
 CG_STEPS, CG_ROW_NS = 20.0, 20.0  # of conjugate gradients, where the Hessian is not formed
-FACTOR_NS = 0.1  # of the p^3 of a Cholesky factor
-VISIT_NS = 60.0  # of a row in SDCA, with a closed form for its step
-LONG_VISIT_NS = 350.0  # without one
+FACTOR_NS = 0.024  # of the p^3 of a Cholesky factor
+VISIT_NS = 35.0  # of a row in SDCA, with a closed form for its step
+LONG_VISIT_NS = 250.0  # without one
 SHORT_VISIT_NS = 75.0  # of the logistic loss, up to `SMALL_CURVATURE`
-ENTRY_NS = 2.0  # of an entry of a row, in either
-SCREENING = 2.0  # times fewer rows are visited where some come to rest
+VISIT_ENTRY_NS = 1.3  # of an entry of a row, in SDCA
+FEWEST_EPOCHS = 1.7  # of SDCA, beside what each digit takes
+KINKS = 1.5  # times fewer epochs where the loss has kinks
+ADVANTAGE = 1.3  # of Newton's method, before it is taken: it is foreseen less well than SDCA
 LEAST_TOL = 1e-12
 MAX_STEEPNESS = 100.0  # of phi'': a loss with a sharper bend is nearly one with a corner
 MAX_PULL = 1e30  # of a row: beyond, the Hessian has no digits left for the other rows
@@ -67,40 +71,42 @@ def newton_reason(
         pull = steepness * curvature
         if not pull <= MAX_PULL:
             return None
-        epochs = (1.0 + pull) * log(1.0 / max(tol, LEAST_TOL)) / 2
-        if smooth and getattr(problem.loss, "corners", True):
-            epochs /= SCREENING
+        digits = log(1.0 / max(tol, LEAST_TOL))
+        epochs = FEWEST_EPOCHS + digits / 4 + pull * digits / 2
+        if not smooth:
+            epochs /= KINKS
         visit = visit_ns(work, problem.loss, curvature)
-        if newton_ns(work, smooth) >= epochs * work.n * visit:
+        if ADVANTAGE * newton_ns(work, smooth, tol) >= epochs * work.n * visit:
             return None
-    how = "" if smooth else "; the kinks of the loss are rounded off, less and less"
+    how = "" if smooth else ", rounding off the kinks of the loss less and less"
     return (
-        f"so few columns ({work.columns}) make a Hessian cheap, and SDCA may take some"
-        f" {epochs:.2g} epochs, since a step on a mean row moves its response about {pull:.2g}"
-        f" times as far as its loss asks for{how}"
+        f"so few columns ({work.columns}) make Newton's method cheap{how}; SDCA may need some"
+        f" {epochs:.2g} epochs, since one of its steps moves the response of its row about"
+        f" {pull:.2g} times as far as the loss asks for"
     )
 
 
-def newton_ns(work: Workload, smooth: bool) -> float:
+def newton_ns(work: Workload, smooth: bool, tol: float) -> float:
     """What Newton's method takes, for a smooth loss or for one with kinks."""
-    iterations = NEWTON_ITERATIONS if smooth else PROXIMAL_ITERATIONS
-    return iterations * (ITERATION_NS + work.n * newton_row_ns(work))
-
-
-def newton_row_ns(work: Workload) -> float:
-    """What a Newton iteration takes, per row."""
-    p, mean = work.columns, work.nonzeros / work.n
+    more = max(log10(1.0 / max(tol, LEAST_TOL)) / 3 - 1.0, 0.0)  # steps over all rows
+    p, n, mean = work.columns, work.n, work.nonzeros / work.n
+    is_dense = work.nonzeros == n * p
+    entry = DENSE_ENTRY_NS if is_dense else SPARSE_ENTRY_NS
+    iterations = more + (NEWTON_ITERATIONS if smooth else PROXIMAL_ITERATIONS)
+    alone = ITERATION_NS + n * (ROW_NS + entry * mean)
     if p > work.tuning.max_hessian_columns:
-        return ROW_NS + CG_STEPS * (CG_ROW_NS + 2 * ENTRY_NS * mean)
-    pairs = min(PAIR_NS * p * p / 2, SPARSE_PAIR_NS * mean * mean / 2)
-    return ROW_NS + ENTRY_NS * mean + pairs + FACTOR_NS * p**3 / work.n
+        return iterations * (alone + n * CG_STEPS * (CG_ROW_NS + 2 * entry * mean))
+    dense_pair = PAIR_NS if p <= work.tuning.max_outer_columns else FAR_PAIR_NS
+    pairs = min(dense_pair * p * p / 2, SPARSE_PAIR_NS * mean * mean / 2)
+    hessians = more + (NEWTON_HESSIANS if smooth else PROXIMAL_HESSIANS)
+    return iterations * (alone + FACTOR_NS * p**3) + hessians * n * pairs
 
 
 def visit_ns(work: Workload, loss: Loss, curvature: float) -> float:
     """What a visit of SDCA takes, if a step has this curvature, ||x_i||^2 c_i / (lam N)."""
     is_short = isinstance(loss, Logistic) and curvature <= SMALL_CURVATURE
     step = SHORT_VISIT_NS if is_short else LONG_VISIT_NS
-    return (VISIT_NS if has_closed_form(loss) else step) + ENTRY_NS * work.nonzeros / work.n
+    return (VISIT_NS if has_closed_form(loss) else step) + VISIT_ENTRY_NS * work.nonzeros / work.n
 
 
 def has_closed_form(loss: Loss) -> bool:

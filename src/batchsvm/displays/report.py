@@ -184,7 +184,8 @@ def _data(data: dict[str, Any], has_classes: bool) -> str:
 
 def _plan(plan: Plan) -> str:
     text = (
-        f"σ², the spectral norm of the data, is {_sigma2_in_words(plan.sigma2)}:"
+        "σ², the squared spectral norm of the data divided by the number of rows, is"
+        f" {_sigma2_in_words(plan.sigma2)}:"
         f" about {1 / plan.sigma2:.3g} rows fit into a batch before they get in each other's way."
         f" Training took {'one row' if plan.batch_size == 1 else f'{plan.batch_size:,} rows'} at a"
         f" time: {plan.reason}."
@@ -249,7 +250,7 @@ def _certificates(model: Model) -> str:
         "primal": "the mean loss plus λ/2 times the squared norm of the coefficients",
         "dual": "a floor: no linear model has a primal value below it",
         "gap": "primal − dual, as computed",
-        "rounding": "at most so much rounding errors can have made the gap too small",
+        "rounding": "an upper bound on how much too small rounding errors can have made the gap",
         "bound": "proven: the model is at most this far above the optimum",
         "bound / P": "the bound relative to the model's own objective; what tol is about",
     })  # fmt: skip

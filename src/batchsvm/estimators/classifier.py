@@ -51,7 +51,7 @@ class BatchSVC(LinearClassifier):
     fit_intercept : bool
         Whether to have an intercept b.
     intercept : {"penalised", "free"}
-        Whether b is penalised like w, as in LinearSVC, or costs nothing, as in SVC.
+        Whether b is penalised like w, as in LinearSVC, or not, as in SVC.
     intercept_scaling : float
         The constant column that a penalised intercept multiplies; a larger one is penalised
         less.

@@ -77,7 +77,7 @@ class BatchSVR(RegressorMixin, BatchLinear):
     fit_intercept : bool
         Whether to have an intercept b.
     intercept : {"penalised", "free"}
-        Whether b is penalised like w, as in LinearSVR, or costs nothing, as in SVR.
+        Whether b is penalised like w, as in LinearSVR, or not, as in SVR.
     intercept_scaling : float
         The constant column that a penalised intercept multiplies; a larger one is penalised
         less.

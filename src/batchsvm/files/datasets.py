@@ -78,7 +78,7 @@ FULL = {
 }  # fmt: skip
 QUICK = {
     "breast-cancer": Info(
-        "ships with scikit-learn; standardised, rows divided by the largest", 1e-2
+        "ships with scikit-learn; standardised, divided by the largest norm of a row", 1e-2
     ),
     "text-like": Info("generated: documents of 40 words drawn by Zipf's law, two topics", 1e-3),
 }

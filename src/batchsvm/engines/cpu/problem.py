@@ -159,7 +159,7 @@ class CpuProblem(HostProblem):
         self, w: np.ndarray, alpha_of: AlphaOf, show: OnResponses | None, combines: bool
     ) -> tuple[Sums, np.ndarray]:
         self.data.require_open()
-        dual, squares = self.as_struct(), np.empty(chunks_of(w))
+        dual, squares = self.as_struct(), np.zeros(chunks_of(w))
 
         def own(worker: Worker) -> tuple[list[np.ndarray], np.ndarray]:
             share_squares(worker, w, squares)
