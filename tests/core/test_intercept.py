@@ -18,16 +18,11 @@ from sklearn.svm import SVC, SVR
 import batchsvm
 from batchsvm import BatchSVC, BatchSVR, Status
 from batchsvm.core.best_constant import best_constant
-from batchsvm.core.layout import Schedule
 from batchsvm.core.problem import make_problem
 from batchsvm.core.spectral import SpectralQuery, measure_sigma2
-from batchsvm.engines import place_on
 from batchsvm.engines.balance import balanced as balance
-from batchsvm.engines.cpu.problem import CpuProblem
 from batchsvm.engines.cpu.rows import CSR, Biased, Dense
-from batchsvm.engines.cpu.steppers import SerialSteps
 from batchsvm.losses import LOSSES
-from batchsvm.methods import Pegasos, Safe
 from helpers import FORMATS, csr, one_problem, toy
 
 # The virtual column
@@ -331,119 +326,3 @@ def test_targets_that_are_fit_by_zero():
     assert model.certificate_.primal == pytest.approx(0.0, abs=1e-9)
     constant = BatchSVR("absolute", intercept="free", random_state=0).fit(X, np.full(20, 1e6))
     np.testing.assert_allclose(constant.predict(X), 1e6, rtol=1e-3)
-
-
-def counted(monkeypatch, owner, name):
-    """The calls of a method are counted in the list that this returns."""
-    made, method = [], getattr(owner, name)
-    monkeypatch.setattr(owner, name, lambda *a, **k: made.append(name) or method(*a, **k))
-    return made
-
-
-@pytest.mark.parametrize("loss", ["logistic", "hinge"])
-def test_penalised_problems_whose_estimates_are_of_all_rows_are_not_certified(
-    loss, cancer, monkeypatch
-):
-    X, y = cancer
-    passes = counted(monkeypatch, CpuProblem, "_pass_at")
-    [solution] = batchsvm.fit_many(
-        X, np.where(y > 0, 1.0, -1.0)[:, np.newaxis], loss, lam=1e-2, intercept="free", tol=1e-6,
-        random_state=0, method="safe", batch_size=1,
-    )  # fmt: skip
-    assert solution.status is Status.CONVERGED
-    outer = len(solution.history)
-    assert outer > 1
-    # The joint certificates alone; the hinge leaves rows out, and has to look at them.
-    assert (len(passes) == outer) == (loss == "logistic")
-    assert solution.certificate.bound <= 1e-6 * solution.certificate.primal
-    assert np.isfinite(solution.history.primal).all()
-    assert (np.diff(solution.history.certify_seconds) > 0).all()
-
-
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "hinge"])
-def test_newtons_method_finds_a_free_intercept_with_one_problem(loss):
-    """Rows of a rare class, far from the origin: b has a long way to go."""
-    rng = np.random.default_rng(0)
-    X = 3.0 + rng.normal(size=(4000, 8)) @ rng.normal(size=(8, 8))
-    y = np.where(X[:, 0] + X[:, 1] + 2.0 * rng.normal(size=4000) > 12.0, 1.0, -1.0)
-    assert 20 < (y > 0).sum() < 1000
-    common = {"loss": loss, "lam": 1e-4, "tol": 1e-5, "intercept": "free", "random_state": 0}
-    for method in ("newton", "auto"):
-        [solution] = batchsvm.fit_many(X, y[:, np.newaxis], method=method, **common)
-        plan = batchsvm.plan(X, y, loss=loss, lam=1e-4, tol=1e-5, intercept="free", method=method)
-        assert solution.status is Status.CONVERGED
-        assert (solution.plan, plan.reason) == (plan, solution.plan.reason)
-        assert plan.method == "newton"
-        assert len(solution.history) == 1
-    sharp = batchsvm.fit_many(
-        X, y[:, np.newaxis], method="safe", batch_size=1, max_epochs=20_000, **common
-    )
-    ours, theirs = solution.certificate, sharp[0].certificate
-    assert abs(ours.primal - theirs.primal) <= ours.bound + theirs.bound
-
-
-TRUSTED = {"loss": "logistic", "lam": 1e-3, "intercept": "free", "random_state": 0,
-           "method": "safe", "batch_size": 1}  # fmt: skip
-
-
-def as_many(X, y, **options):
-    [solution] = batchsvm.fit_many(X, y[:, np.newaxis], **{**TRUSTED, **options})
-    return solution
-
-
-@pytest.mark.parametrize("last_call", [2, 4, 6])  # in the first problem, and in later ones
-def test_a_penalised_problem_without_a_certificate_can_be_interrupted(
-    cancer, monkeypatch, last_call
-):
-    X, y = cancer
-    calls, advance = [], SerialSteps.advance
-    reference = as_many(X, y, tol=1e-9)
-
-    def interrupted(self, count, target):
-        calls.append(count)
-        if len(calls) == last_call:
-            raise KeyboardInterrupt
-        return advance(self, count, target)
-
-    monkeypatch.setattr(SerialSteps, "advance", interrupted)
-    solution = as_many(X, y, tol=1e-9, warn=False)
-    assert solution.status is Status.INTERRUPTED
-    bound = solution.certificate.bound
-    assert np.isfinite(bound)
-    assert solution.certificate.primal >= reference.certificate.dual_below
-    assert solution.certificate.dual <= reference.certificate.primal_above
-
-
-def test_a_penalised_problem_without_a_certificate_may_run_out_of_epochs(cancer):
-    X, y = cancer
-    solution = as_many(X, y, tol=1e-9, max_epochs=3, warn=False)
-    assert solution.status is Status.MAX_EPOCHS
-    assert solution.history.epoch[-1] == 3
-    assert 1e-9 < solution.certificate.relative_gap < 10
-
-
-def test_estimates_that_miss_the_rows_that_count_do_not_last():
-    """Every fourth visit is looked at, and a dozen rows have nearly all of the weight."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(6000, 5))
-    y = np.where(X[:, 0] + rng.normal(size=6000) > 0, 1.0, -1.0)
-    weights = np.where(np.arange(6000) % 500 == 7, 1.0, 1e-9)
-    solution = as_many(X, y, tol=1e-6, sample_weight=weights)
-    assert solution.status is Status.CONVERGED
-    assert solution.certificate.bound <= 1e-6 * solution.certificate.primal
-
-
-@pytest.mark.parametrize(
-    ("options", "reliable"),
-    [({}, True), ({"averaging": "decay"}, False), ({"sampling": "replacement"}, False),
-     ({"sampling": "subsets"}, False), ({"method": "pegasos"}, False), ({"loss": "hinge"}, False)],
-)  # fmt: skip
-def test_which_estimates_are_reliable(options, reliable):
-    X, y = toy("logistic")
-    loss = LOSSES[options.get("loss", "logistic")]()
-    sampling = options.get("sampling", "permutation")
-    method = Pegasos() if "method" in options else Safe(sampling=sampling)
-    with place_on("cpu", X, 1) as data:
-        trainer = data.trainer(make_problem(data.targets(y), loss, 0.1))
-        trainer.start(Schedule(method, 1, averaging=options.get("averaging")))
-        assert trainer.estimates_are_reliable == reliable

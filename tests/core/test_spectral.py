@@ -265,6 +265,25 @@ def test_a_fit_on_one_thread_estimates_sigma2_when_its_plan_is_asked(monkeypatch
     assert len(made) == 1
 
 
+def test_an_estimate_that_was_interrupted_is_made_again(monkeypatch):
+    X, y = labelled()
+    expected, made = batchsvm.sigma2(X, "estimate"), counting(monkeypatch)
+    plan = batchsvm.fit(X, y, lam=0.01).plan
+    root, calls = spectral.sqrt, []
+
+    def interrupted(value):
+        calls.append(value)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return root(value)
+
+    monkeypatch.setattr(spectral, "sqrt", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        _ = plan.sigma2
+    assert plan.sigma2 == expected
+    assert len(made) == 2
+
+
 def test_threads_that_ask_one_plan_share_one_estimate(monkeypatch):
     X, y = labelled()
     expected, made = batchsvm.sigma2(X, "estimate"), counting(monkeypatch)

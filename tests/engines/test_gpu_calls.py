@@ -135,7 +135,6 @@ def test_how_often_a_fit_turns_to_the_device(monkeypatch):
     epochs, certificates = solution.history.epoch[-1], len(solution.history.gap)
     assert certificates <= 3
     launches = epochs / 6 + 4
-    print(counts, launches, certificates)
     assert counts["to_host"] <= launches + 6 * certificates + 8
     assert counts["upload"] <= 2 * launches + 4 * certificates + 16
 

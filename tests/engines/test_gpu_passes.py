@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -53,6 +56,18 @@ def test_a_trainer_knows_how_deep_its_sums_are(monkeypatch):
             assert sums.facts.depth >= 700 / 10  # the number of blocks
 
 
+def test_rows_are_given_back_when_what_was_put_off_fails():
+    def fails():
+        raise MemoryError("the device is full")
+
+    data = place_on("gpu", toy("hinge")[0], 1)
+    data.later_work.append(fails)
+    with pytest.raises(MemoryError, match="is full"):
+        data.close()
+    assert not data.is_open
+    assert "rows" not in vars(data)
+
+
 def test_the_gram_matrix_of_a_sample_waits_until_the_device_is_at_work():
     """And is there after the data set is closed, whether or not anything was trained."""
     X, y = toy("hinge")
@@ -64,6 +79,8 @@ def test_the_gram_matrix_of_a_sample_waits_until_the_device_is_at_work():
         if trains:
             batchsvm.fit(data, y, lam=0.1, warn=False)
             assert not data.later_work
+        rows = weakref.ref(data.rows)
         data.close()
-        assert not data.later_work  # which would hold the rows
+        gc.collect()
+        assert rows() is None  # though the plan of a fit keeps the function
         np.testing.assert_allclose(gram_times(v), X[:5] @ (X[:5].T @ v))

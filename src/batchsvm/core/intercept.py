@@ -59,6 +59,8 @@ FIRST_TOL = 1e-3  # of the first problem, or half of tol where that is larger; r
 # By how much the scaling is larger where Newton's method solves the penalised problems, which takes
 # no more steps then: one problem suffices instead of two to four.
 NEWTON_SCALING = 100.0
+MOST_STUCK = 10  # problems in a row that have no digits left, while the joint gap does not fall
+LONG_EPOCHS = 300  # of its steps for such a problem: if it needs more, digits are missing
 STEADY = 0.75  # how much of a step the next one may be, to be drawn out
 
 
@@ -197,9 +199,11 @@ class _FreeIntercept:
         is_long = self.plan is not None
         if is_long:
             self.newton, scaling, inner = Newton(), NEWTON_SCALING * scaling, floor
-        last_step, last_gap = 0.0, inf
+        last_step, last_gap, stuck = 0.0, inf, 0
         for outer in range(MAX_OUTER_ITERATIONS):
-            solution = self._solve_penalised(outer, point, b, scaling, inner)
+            most = self.options.max_epochs - self.epochs
+            most = min(most, LONG_EPOCHS) if is_long else most
+            solution = self._solve_penalised(outer, point, b, scaling, inner, most)
             point = solution.dual
             w, step = solution.w[:-1].copy(), scaling * float(solution.w[-1])
             b += step
@@ -208,10 +212,13 @@ class _FreeIntercept:
             status = _why_stop(certificate, self.goal, solution.status, asked, spent)
             if status is not None:
                 return status
-            if solution.status is Status.PRECISION and solution.history.epoch[-1] == 0.0:
-                if not is_long:
-                    return Status.PRECISION
+            is_stuck = solution.status is Status.PRECISION and solution.history.epoch[-1] == 0.0
+            if is_long and (is_stuck or solution.status is Status.MAX_EPOCHS):
                 scaling, is_long = scaling / NEWTON_SCALING, False  # a long column costs digits
+            # b may still be on its way, in steps that grow.
+            stuck = stuck + 1 if is_stuck and certificate.gap >= last_gap else 0
+            if stuck == MOST_STUCK:
+                return Status.PRECISION
             # An estimate that was too small would end the next problem too soon as well.
             self.trusts = certificate.gap <= last_gap / 2
             last_gap = certificate.gap
@@ -248,8 +255,9 @@ class _FreeIntercept:
         return replace(self.problem, bias=np.array([scaling]), offset=np.array([b]))
 
     def _solve_penalised(
-        self, outer: int, point: np.ndarray | Dual | None, b: float, scaling: float, tol: float
-    ) -> Solution:
+        self, outer: int, point: np.ndarray | Dual | None, b: float, scaling: float, tol: float,
+        max_epochs: float,
+    ) -> Solution:  # fmt: skip
         """min over w and b' of P(w, b') + lam/2 ((b' - b)/scaling)^2, to a part tol of P."""
         near = self._near(b, scaling)
         primal = self.primal
@@ -257,7 +265,7 @@ class _FreeIntercept:
             self.options,
             goal=lambda seen: tol * max(min(seen, primal), self.options.tol * self.at_zero),
             proves=not self.trusts,
-            max_epochs=self.options.max_epochs - self.epochs,
+            max_epochs=max_epochs,
             callback=None,
             # With few epochs left, "auto" would leave Newton's method.
             method=self.options.method or self.newton,

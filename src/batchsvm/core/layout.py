@@ -33,6 +33,7 @@ class Workload(NamedTuple):
     sliceable: bool  # whether the columns can be cut
     jobs: int
     tuning: Tuning
+    cheap_passes: bool = True  # see `Dataset`: whether all rows are here
     rests: bool = True  # whether rows may come to rest, at a bound of alpha or a kink of the loss
 
     @property
@@ -45,7 +46,9 @@ def workload_of(data: Dataset, problem: Problem) -> Workload:
     columns = problem.columns(data.d)
     nonzeros = data.nonzeros + (columns - data.d) * data.n
     rests = getattr(problem.loss, "corners", True)
-    return Workload(data.n, columns, nonzeros, data.sliceable, data.jobs, data.tuning, rests)
+    return Workload(
+        data.n, columns, nonzeros, data.sliceable, data.jobs, data.tuning, data.cheap_passes, rests
+    )
 
 
 @dataclass(frozen=True)
@@ -195,6 +198,8 @@ def _ranked_blocks(work: Workload, sigma2: float, lam_n: float, workers: int) ->
     most = work.nonzeros / (tuning.entries_per_copy * work.columns)
     blocks = int(min(work.jobs, at_once / tuning.min_rows_per_ranked_block, most))
     if blocks <= 1 or mean > work.columns / 8:  # dense rows have no rare columns
+        return None
+    if not work.cheap_passes:  # columns would be ranked anew for each part of the rows
         return None
     waiting = tuning.exchange_cost / (tuning.unaware_touches * lam_n)
     gain = blocks / (1 + waiting * blocks)

@@ -160,8 +160,9 @@ def _measure(data: Dataset, query: SpectralQuery) -> Sigma2 | LaterSigma2:
         found = _sample_bound(data, query, rng)
     elif how == "estimate":
         rows = np.sort(rng.choice(n, min(ESTIMATE_ROWS, n), replace=False))
+        start = rng.standard_normal(len(rows))
         gram_times = data.row_gram(rows, query.normalize, query.bias)
-        later = LaterSigma2(partial(_estimate, n, len(rows), gram_times, rng))
+        later = LaterSigma2(partial(_estimate, n, start, gram_times))
         return later if len(rows) * data.nonzeros <= MAX_KEPT_ENTRIES * n else later.value
     else:
         columns, widest = data.absolute_sums(query.normalize, query.bias)
@@ -250,9 +251,7 @@ def _sample_bound(data: Dataset, query: SpectralQuery, rng: np.random.Generator)
     return Sigma2(root * root, f"sample of {m} rows", query.failure_probability)
 
 
-def _estimate(
-    n: int, few: int, gram_times: Callable[[np.ndarray], np.ndarray], rng: np.random.Generator
-) -> Sigma2:
+def _estimate(n: int, start: np.ndarray, gram_times: Callable[[np.ndarray], np.ndarray]) -> Sigma2:
     """From the largest Ritz value over a few rows: mostly close, never sure.
 
     A row's product with itself weighs more among few rows than among many; with others it
@@ -260,7 +259,7 @@ def _estimate(
     """
     # Rows of text have nearly the same product with all others: the vector of ones is close to the
     # one sought, and with a random vector alone, six steps found a fifteenth of sigma^2.
-    v, largest = 1.0 + rng.standard_normal(few), 1.0
+    few, v, largest = start.size, 1.0 + start, 1.0
     for _ in range(ESTIMATE_STEPS):
         if (length := sqrt(v @ v)) == 0.0:  # these rows are all zero
             break

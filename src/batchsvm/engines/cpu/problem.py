@@ -24,7 +24,7 @@ from batchsvm.engines.cpu.curvature import (
 from batchsvm.engines.cpu.passes import example_facts, point_sums, share_squares
 from batchsvm.engines.cpu.rows import Biased, Rows, add_rows, densify, products, some_norms2
 from batchsvm.engines.cpu.structs import DualProblem, FoundSums, PrimalPoint
-from batchsvm.engines.cpu.workers import Worker
+from batchsvm.engines.cpu.workers import ALONE, Worker
 from batchsvm.engines.host_problem import AlphaOf, HostProblem, OnResponses
 
 if TYPE_CHECKING:
@@ -194,6 +194,7 @@ class CpuProblem(HostProblem):
     def compile(self, alpha_of: AlphaOf, show: OnResponses | None) -> None:
         """Have the passes compiled: pass over no rows at all."""
         w = np.zeros(self.d)
+        share_squares(ALONE, w, np.zeros(chunks_of(w)))
         point = PrimalPoint(w, 0.0, 0.0, 0.0)
         self._block_sums(self.as_struct(), (0, 0), point, alpha_of, show, w)
         data, workers = self.data, self.data.pass_pool.size

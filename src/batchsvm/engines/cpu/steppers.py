@@ -46,8 +46,9 @@ class _Steps:
         self.pool, self.workers = bound.data.pool, state.workers
         per_iteration = 1 + state.batch_size * bound.rows.nonzeros // bound.n
         per_iteration += state.averaging.primal.size  # a projected run that averages
-        allowed = bound.data.tuning.max_call_nonzeros
-        self.max_iterations = max(1, self.workers * allowed // per_iteration)
+        # Iterations of a call by one worker.
+        self.of_one_worker = max(1, bound.data.tuning.max_call_nonzeros // per_iteration)
+        self.max_iterations = self.workers * self.of_one_worker
 
 
 class _DualSteps(_Steps):
@@ -173,6 +174,8 @@ class RankedBlockSteps(_DualSteps):
         blocks = sampler.visits.edges.size - 1
         ranks = rank_columns(bound.data, bound, blocks * sampler.rows_per_block)
         self.exchange = make_ranked_exchange(ranks, self.workers, blocks, sampler.rows_per_block)
+        # A call ends with an exchange of all columns: the same for any number of workers.
+        self.max_iterations = self.of_one_worker
 
     def advance(self, count: int, target: float) -> bool:
         beta, budget = self.state.beta, Budget(count, target)

@@ -339,14 +339,16 @@ class GpuDataset(DeviceProducts):
         """Give back the memory of the rows; the views of `share` go on with them."""
         if not self.is_open:
             return
-        self.do_later_work()
-        super().close()
-        if not self._is_view:
-            self.home.is_open = False
-        self.memo = {}
-        for name in ("lengths", "column_peaks"):
-            self.__dict__.pop(name, None)
-        del self.rows, self.norms2
+        try:
+            self.do_later_work()
+        finally:
+            super().close()
+            if not self._is_view:
+                self.home.is_open = False
+            self.memo = {}
+            for name in ("lengths", "column_peaks"):
+                self.__dict__.pop(name, None)
+            del self.rows, self.norms2
 
 
 def place(

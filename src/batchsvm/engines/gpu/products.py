@@ -75,26 +75,28 @@ class DeviceProducts(BaseDataset):
         self, rows: np.ndarray, normalize: bool = True, bias: float | None = None
     ) -> Callable[[np.ndarray], np.ndarray]:
         """The device computes the Gram matrix later, as `do_later_work` says; it is fetched when it
-        is first needed."""
+        is first needed.  From then on nothing here holds the rows."""
         self.require_open()
-        X = self.rows
+        device, held = self.device, [self.rows]
+        step = max(1, passes.SPACE_BYTES // (8 * self.d))
 
         @cache
         def there() -> Any:
-            with self.device as device:
+            with device:
+                [X] = held
                 cut = device.upload(rows.astype(np.int32))
                 out = device.xp.empty((len(rows), len(rows)))
-                step = max(1, passes.SPACE_BYTES // (8 * self.d))
                 for start in range(0, len(rows), step):
                     part = slice(start, start + step)
                     X.products(cut, X.dense(cut[part]), out[part])
+                held.clear()
                 return out
 
         self.later_work.append(there)
 
         @cache
         def gram() -> np.ndarray:
-            with self.device as device:
+            with device:
                 found = device.to_host(there()) + (0.0 if bias is None else bias**2)
             if normalize:
                 norms2 = found.diagonal()
