@@ -85,6 +85,16 @@ def test_aggressive_refuses_the_same_steps():
     assert run.history.refused[-1] > 0
 
 
+@pytest.mark.parametrize("rows", [400, 200])
+def test_guarded_steps_are_halved_in_the_same_epochs(rows):
+    """In 50 batches of an epoch, of which every fourth is looked at; and in 25, in all of them."""
+    rng = np.random.default_rng(3)
+    X = 1.0 + 0.5 * rng.normal(size=(rows, 5))
+    y = np.where(rng.random(rows) < 0.6, 1.0, -1.0)
+    run = assert_same_run(X, y, lam=1e-2, method="guarded", batch_size=8, epochs=6)
+    assert run.history.beta[-1] > 1
+
+
 @pytest.mark.parametrize("averaging", [None, "tail", "decay"])
 @pytest.mark.parametrize(("lam", "radius"), [(LAM, 0.7), (1e-4, 0.1), (0.1, 0.01)])
 def test_projection(averaging, lam, radius):

@@ -84,11 +84,15 @@ def wide(n=400, d=3000):
 
 def test_auto_cuts_columns_of_wide_data_and_rows_of_thin_data():
     X, y = wide()
-    cut = fit_on(2, X, y, lam=0.01, random_state=0)
+    with placed(X, 2, **EAGER, batch_rows_per_worker=1000) as data:
+        cut = quietly(data, y, lam=0.01, random_state=0)
     assert isinstance(cut.method, Guarded)
     assert cut.status.converged
-    assert (cut.plan.workers, cut.batch_size) == (2, int(1 / cut.plan.sigma2))
-    assert cut.batch_size < 2 * DEFAULT_TUNING.batch_rows_per_worker
+    assert cut.plan.workers == 2
+    at_most = 1.5 / cut.plan.sigma2
+    assert at_most - 8 < cut.batch_size <= at_most
+    assert cut.batch_size % 8 == 0
+    assert fit_on(2, X, y, lam=0.01).batch_size == 2 * DEFAULT_TUNING.batch_rows_per_worker
     assert "cut among 2 threads" in str(cut.plan)
     X, y = toy("hinge")
     thin = fit_on(2, X, y, lam=LAM, random_state=0)
@@ -131,15 +135,15 @@ def test_the_plan_names_the_threads_that_are_left_by_sigma2():
     X, _ = wide()
     work = Workload(*X.shape, X.nnz, sliceable=True, jobs=8, tuning=Tuning(**EAGER))
     found = lay_out(work, False, lambda: 1 / 20, lam_n=4.0)
-    assert (found.batch_size, found.workers) == (20, 5)
-    assert "are cut among 5 threads" in found.reason
+    assert (found.batch_size, found.workers) == (24, 6)  # 1.5 times 20, in lines of 8
+    assert "are cut among 6 threads" in found.reason
 
 
 def test_rows_that_never_rest_are_visited_in_larger_batches_and_blocks():
     """Their steps are short: the logistic loss has no corner."""
     X, _ = wide()
     cut = Workload(*X.shape, X.nnz, sliceable=True, jobs=8, tuning=Tuning(**EAGER))
-    assert lay_out(cut._replace(rests=False), False, lambda: 1 / 20, lam_n=4.0).batch_size == 54
+    assert lay_out(cut._replace(rests=False), False, lambda: 1 / 20, lam_n=4.0).batch_size == 80
     few = Workload(500_000, 54, 6_000_000, sliceable=True, jobs=2, tuning=Tuning())
     sizes = [lay_out(few._replace(rests=rests), False, lambda: 0.65, lam_n=5.5).batch_size
              for rests in (True, False)]  # fmt: skip

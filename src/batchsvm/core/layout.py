@@ -170,8 +170,12 @@ def lay_out(
         return ranked
     if workers == 1:
         return alone
-    # Batches up to 1/sigma^2 do with serial steps: the paper's near-linear speed-up.
-    size = min(tuning.batch_rows_per_worker * workers, int(more / sigma2), work.n)
+    # Batches of about 1/sigma^2 do with serial steps: the paper's near-linear speed-up.  What
+    # workers tell each other about 8 rows is a cache line.
+    small = int(more * tuning.batch_sigma2 / sigma2)
+    if small >= 8:
+        small -= small % 8
+    size = min(tuning.batch_rows_per_worker * workers, small, work.n)
     workers = min(workers, size // tuning.min_batch_rows_per_worker)
     if workers <= 1:
         return Layout(

@@ -36,6 +36,7 @@ class Tuning:
     min_shared_batch_nonzeros: float = 2**13  # so much work that waiting does not count
     batch_rows_per_worker: int = 128  # more would spare little more waiting
     min_batch_rows_per_worker: int = 4
+    batch_sigma2: float = 1.5  # rows of a batch, times sigma^2; at 1.8, steps have to be halved
     max_block_columns: int = 512  # so few that exchanging w costs less than some rows
     default_rows_per_block: int = 16  # between two exchanges, where blocks are asked for
     min_rows_per_block: int = 48  # else: with fewer, more blocks need more epochs than they save

@@ -14,41 +14,29 @@ from batchsvm.compiled import Kernel, callable_in_kernels
 CHUNK = 64  # terms that are summed up one after another; then these sums pairwise
 
 
-def chunk_squares(v, out, first, last):
-    """out[k] = ||v||^2 over chunk k, k from `first` to before `last`.  For long vectors it takes
-    two thirds of the time of their inner product with themselves."""
+def chunk_products(u, v, out, first, last):
+    """out[k] = <u, v> over chunk k, k from `first` to before `last`.
+
+    Slices and a loop of known length let LLVM use vector instructions: a third of the time.
+    """
     for k in range(first, last):
+        a, b = u[k * CHUNK : (k + 1) * CHUNK], v[k * CHUNK : (k + 1) * CHUNK]
         total = 0.0
-        for j in range(k * CHUNK, min((k + 1) * CHUNK, v.size)):
-            total += v[j] * v[j]
+        if a.size == CHUNK:
+            for j in range(CHUNK):
+                total += a[j] * b[j]
+        else:
+            for j in range(a.size):
+                total += a[j] * b[j]
         out[k] = total
 
 
-callable_in_kernels(chunk_squares)
+callable_in_kernels(chunk_products)
 
 
 @Kernel
-def _all_chunk_squares(v, out):
-    chunk_squares(v, out, 0, out.size)
-
-
-@Kernel
-def _chunk_products(u, v, out):
-    for k in range(out.size):
-        total = 0.0
-        for j in range(k * CHUNK, min((k + 1) * CHUNK, u.size)):
-            total += u[j] * v[j]
-        out[k] = total
-
-
-@Kernel
-def _chunk_squares_of_columns(V, out):
-    for c in range(out.shape[1]):
-        for k in range(out.shape[0]):
-            total = 0.0
-            for j in range(c * CHUNK, min((c + 1) * CHUNK, V.shape[0])):
-                total += V[j, k] * V[j, k]
-            out[k, c] = total
+def _all_chunk_products(u, v, out):
+    chunk_products(u, v, out, 0, out.size)
 
 
 def chunks_of(v: np.ndarray) -> int:
@@ -59,19 +47,17 @@ def chunks_of(v: np.ndarray) -> int:
 def inner(u: np.ndarray, v: np.ndarray) -> float:
     """<u, v>."""
     sums = np.empty(chunks_of(u))
-    _chunk_products(u, v, sums)
+    _all_chunk_products(u, v, sums)
     return float(sums.sum())
 
 
 def norm(v: np.ndarray) -> float:
     """||v||."""
     sums = np.empty(chunks_of(v))
-    _all_chunk_squares(v, sums)
+    _all_chunk_products(v, v, sums)
     return sqrt(sums.sum())
 
 
 def column_norms(V: np.ndarray) -> np.ndarray:
     """||v|| of each column, to the same bits as `norm` computes it."""
-    sums = np.empty((V.shape[1], -(-V.shape[0] // CHUNK)))
-    _chunk_squares_of_columns(V, sums)
-    return np.sqrt(sums.sum(axis=1))  # pairwise: the terms of a column are next to each other
+    return np.array([norm(v) for v in np.ascontiguousarray(V.T)])

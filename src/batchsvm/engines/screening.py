@@ -16,6 +16,7 @@ in three, and changes nothing that is certified.
 
 A batch of serial steps is checked for steps that undo each other: D should rise by about as
 much as the steps would raise it one by one.
+In long epochs, every fourth batch is looked at.
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ FIRST_SLACK = 6.0
 # every fourth visit: a term of a loss with logarithms takes a fourth of the time of a visit.
 VISITS_PER_TERM = 4
 MIN_SAMPLED_ROWS = 4096  # fewer rows are all looked at
+# By how much D rises is looked at in one of so many batches: ||w||^2 has to be kept up to date
+# there, which takes a sixth of the time of the additions.
+BATCHES_PER_RISE = 4
+MIN_SAMPLED_BATCHES = 32  # of an epoch of fewer batches, all are looked at
 # What a worker sums up.
 SEEN, GAP, VIOLATION, RISE, PROMISE, KEPT = 0, 1, 2, 3, 4, 5
 _SLACK, _NEXT_PASS, _KEPT_PROMISE, _ESTIMATE, _VISITS = 0, 1, 2, 3, 4
@@ -86,6 +91,10 @@ class Screening(NamedTuple):
     def visits_per_term(self, n):
         """In how many visits to n rows the gap is looked at once."""
         return 1 if self.skips or n < MIN_SAMPLED_ROWS else VISITS_PER_TERM
+
+    def looks_at_rise(self, batch, batches):
+        """Whether the rise of D is looked at in this batch of an epoch of so many."""
+        return batches < MIN_SAMPLED_BATCHES or batch % BATCHES_PER_RISE == 0
 
     def kept_promise(self):
         """The part of the promised rise of D that the last epoch kept."""

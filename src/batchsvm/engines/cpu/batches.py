@@ -110,7 +110,7 @@ def sdca_fixed_beta(dual, batch_worker, w, visits, rule, budget):
     """
     worker, rows, batch = batch_worker.worker, batch_worker.rows, batch_worker.batch
     sampler, screening, averaging = visits.sampler, visits.screening, visits.averaging
-    beta, guards = rule.beta, rule.guards
+    beta = rule.beta
     examples, order = dual.examples, sampler.order
     b, me = sampler.batch_size, worker.rank
     first, last = worker.portion(examples.size)  # the rows that are this worker's own
@@ -129,6 +129,7 @@ def sdca_fixed_beta(dual, batch_worker, w, visits, rule, budget):
             averaging.observe(1.0)
         batch.multiply(worker, rows, examples, order, start, w)
         worker.wait()
+        guards = rule.guards and screening.looks_at_rise(start // b, sampler.active_rows() // b)
         count = 0
         for k in range(b):
             i = order[start + k]
@@ -178,7 +179,7 @@ def sdca_fixed_beta(dual, batch_worker, w, visits, rule, budget):
             worker.wait()
             visited = 0
             start = order.size  # a shuffle is due
-            if guards:  # beta_b is at most b, whatever the data
+            if rule.guards:  # beta_b is at most b, whatever the data
                 beta = next_beta(beta, screening.kept_promise(), float(b))
             reached = batch.due[0]
     screening.store(me, seen, gap, violation, kept)

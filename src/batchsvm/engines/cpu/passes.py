@@ -18,7 +18,7 @@ from batchsvm.core.certificate import (
     SLACK,
     SUPPORT_VECTORS,
 )
-from batchsvm.core.vectors import CHUNK, chunk_squares
+from batchsvm.core.vectors import CHUNK, chunk_products
 from batchsvm.engines.cpu.workers import Worker, WorkerPool
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ def over_blocks(
 def share_squares(worker, w, out):
     """The sums of squares of the chunks of w, which the workers share; all wait for them."""
     first, last = worker.portion(out.size)
-    chunk_squares(w, out, first, last)
+    chunk_products(w, w, out, first, last)
     worker.wait()
 
 

@@ -192,9 +192,9 @@ class CpuProblem(HostProblem):
         return found.sums
 
     def compile(self, alpha_of: AlphaOf, show: OnResponses | None) -> None:
-        """Have the passes compiled: pass over no rows at all."""
-        w = np.zeros(self.d)
-        share_squares(ALONE, w, np.zeros(chunks_of(w)))
+        """Have the passes compiled: pass over no rows, and no columns."""
+        w = np.zeros(0)
+        share_squares(ALONE, w, np.zeros(0))
         point = PrimalPoint(w, 0.0, 0.0, 0.0)
         self._block_sums(self.as_struct(), (0, 0), point, alpha_of, show, w)
         data, workers = self.data, self.data.pass_pool.size

@@ -31,8 +31,8 @@ struct_methods(
     Random.uniform, Random.permute, VisitOrder.redraw, VisitOrder.longest_segment,
     Sampler.active_rows, Sampler.is_spent, Sampler.shuffle, Sampler.renew, Sampler.epoch_is_over,
     BlockSampler.list_rows,
-    Screening.store, Screening.slack, Screening.visits_per_term, Screening.kept_promise,
-    Screening.gap_at_end, Screening.end_epoch,
+    Screening.store, Screening.slack, Screening.visits_per_term, Screening.looks_at_rise,
+    Screening.kept_promise, Screening.gap_at_end, Screening.end_epoch,
 )  # fmt: skip
 for rule in (best_theta, next_beta, next_block_beta, joint_theta, next_joint_beta):
     callable_in_kernels(rule)

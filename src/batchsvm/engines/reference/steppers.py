@@ -88,9 +88,12 @@ class BatchSteps(_Steps):
         problem, state, sampler = self.problem, self.state, self.sampler
         start, A, X = self.next_batch()
         screening, before = state.screening, _dual_value(problem, state, A)
-        alpha, keep = problem.examples["alpha"][A], _visit(problem, state, A, X)
+        alpha = problem.examples["alpha"][A]
+        keep, promise = _visit(problem, state, A, X)
         self.step(A, X)
-        screening.sums[0, RISE] += _dual_value(problem, state, A) - before
+        if screening.looks_at_rise(start // A.size, sampler.active_rows() // A.size):
+            screening.sums[0, RISE] += _dual_value(problem, state, A) - before
+            screening.sums[0, PROMISE] += promise
         if screening.skips:
             keep |= problem.examples["alpha"][A] != alpha
             sampler.visits.keep[A] = keep
@@ -175,8 +178,9 @@ def make_stepper(problem: Any, schedule: Schedule, state: State, sampler: Any) -
 
 
 def _visit(problem, state, A, X):
-    """Add to the sums of screening what the rows are before the step; returns which of them would
-    move if their response were off by the slack."""
+    """Add to the sums of screening what the rows are before the step.  Returns which of them would
+    move if their response were off by the slack, and by how much N D rises if they move one by
+    one."""
     sign, weight, offset = problem.parts(A)
     alpha, loss, screening = problem.examples["alpha"][A], problem.loss, state.screening
     a = sign * (X @ state.w) - offset
@@ -186,8 +190,7 @@ def _visit(problem, state, A, X):
     violations = np.abs(new - alpha) * q
     slack = screening.slack(screening.sums[0, SEEN], screening.sums[0, VIOLATION])
     screening.sums[0, [SEEN, GAP, VIOLATION]] += A.size, gaps.sum(), violations.sum()
-    screening.sums[0, PROMISE] += gains_of(problem, A, new, a).sum()
-    return ~stays(loss, alpha, a, q, slack)
+    return ~stays(loss, alpha, a, q, slack), gains_of(problem, A, new, a).sum()
 
 
 def _dual_value(problem: ReferenceProblem, state: DualState, A: np.ndarray) -> float:
