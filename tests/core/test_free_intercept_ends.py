@@ -59,8 +59,10 @@ def test_newtons_method_finds_a_free_intercept_with_one_problem(loss):
         plan = batchsvm.plan(X, y, loss=loss, lam=1e-4, tol=1e-5, intercept="free", method=method)
         assert solution.status is Status.CONVERGED
         assert (solution.plan, plan.reason) == (plan, solution.plan.reason)
-        assert plan.method == "newton"
-        assert len(solution.history) == 1
+        assert solution.method.name == "newton"
+        tried = plan.fallback == "newton"  # SDCA comes first, and its constant column is short
+        assert tried == (method == "auto" and loss == "hinge")
+        assert tried or (plan.method == "newton" and len(solution.history) == 1)
     sharp = batchsvm.fit_many(
         X, y[:, np.newaxis], method="safe", batch_size=1, max_epochs=20_000, **common
     )

@@ -80,7 +80,7 @@ def test_it_finds_the_optimum_of_sdca(name, engine, stored):
 def test_unscaled_columns_are_that_of_scikit_learn(raw):
     X, y = raw
     ours = BatchSVC(C=1.0, tol=1e-6, random_state=0).fit(X, y)
-    assert ours.plan_.method == "newton"
+    assert ours.plan_.fallback == "newton"
     assert ours.certificate_.relative_gap <= 1e-6
     with pytest.warns(ConvergenceWarning, match="failed to converge"):
         theirs = LinearSVC(C=1.0, loss="hinge", max_iter=1000, random_state=0).fit(X, y)
@@ -102,8 +102,8 @@ def test_quantiles_are_those_of_a_linear_program():
 def test_digits_that_sdca_does_not_reach():
     X, y = load_digits(return_X_y=True)
     model = BatchSVC(C=10, random_state=0, max_epochs=1000).fit(X, y)
-    assert model.plan_.method == "newton"
-    assert model.n_iter_ < 200
+    assert model.plan_.fallback == "newton"
+    assert model.n_iter_ < 300
     bound = max(c.bound / max(c.primal, 1e-3) for c in model.certificate_)
     assert bound <= 1e-3 * 1.001
     assert model.score(X, y) > 0.98
@@ -176,7 +176,7 @@ def test_auto_takes_it_for_residuals_that_are_small_beside_the_targets():
         solution = batchsvm.fit(X, y, loss)
         assert solution.status.converged
         assert solution.method.name == "newton"
-        assert str(solution).startswith("Newton's method:")
+        assert str(solution).startswith("serial SDCA, then Newton's method:")
 
 
 def test_the_advice_after_too_few_steps_names_no_batch_size(raw):

@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from batchsvm.core import checks
+from batchsvm.core.change_over import trial_of
 from batchsvm.core.device_layout import DeviceSize, DeviceWork, lay_out_on_device
-from batchsvm.core.layout import Layout, lay_out, lay_out_as_asked, lay_out_newton, workload_of
-from batchsvm.core.newton_choice import PROXIMAL_ITERATIONS, newton_reason
+from batchsvm.core.layout import (
+    Layout,
+    Workload,
+    lay_out,
+    lay_out_as_asked,
+    lay_out_newton,
+    workload_of,
+)
+from batchsvm.core.newton_choice import PROXIMAL_ITERATIONS, Rival, newton_rival
 from batchsvm.core.options import FitOptions
 from batchsvm.core.planning import Plan, make_plan
 from batchsvm.core.problem import Facts, Problem
@@ -53,9 +61,9 @@ def choose(
         lam_n = float(problem.lam[0]) * float(facts.total_weight[0])
         norm2 = float(facts.largest_norm2[0])
         layout = lay_out(work, options.averaging is not None, lambda: found.value, lam_n, norm2)
-        why = why_newton(data, problem, facts, options)
-        if why is not None:
-            layout = lay_out_newton(work, Newton(), "auto", why)
+        rival = rival_of(data, problem, facts, options)
+        if rival is not None:
+            layout = _with_rival(work, layout, rival, options.max_epochs)
         return layout, make_plan(problem, facts, work.columns, tol, found, layout)
     layout = _lay_out_as_asked(data, problem, options, size)
     method = layout.method
@@ -76,17 +84,30 @@ def choose(
     return layout, plan
 
 
-def why_newton(data: Dataset, problem: Problem, facts: Facts, options: FitOptions) -> str | None:
-    """Why "auto" is Newton's method, in words; None where it is not: something was asked for that
-    Newton's method does not offer, it may not take as many iterations as it needs, or SDCA is
-    likely to be faster."""
+def _with_rival(work: Workload, layout: Layout, rival: Rival, max_epochs: float) -> Layout:
+    """Newton's method, or SDCA first where it can be tried at a part of the price."""
+    trial = trial_of(rival.epochs, max_epochs)
+    if trial is None:
+        forms = work.columns <= work.tuning.max_hessian_columns
+        return lay_out_newton(work, Newton(), "auto", rival.reason) if forms else layout
+    words = (
+        f"{layout.reason}; Newton's method takes over if the gap falls too slowly, which is looked"
+        f" at after {trial.epochs:.2g} epochs, twice as many, and so on: {rival.reason}"
+    )
+    return layout._replace(trial=trial, reason=words)
+
+
+def rival_of(data: Dataset, problem: Problem, facts: Facts, options: FitOptions) -> Rival | None:
+    """Newton's method as a rival of SDCA under "auto"; None where something was asked for that it
+    does not offer, it may not take as many iterations as it needs, or SDCA is likely to be
+    faster."""
     enough = 1 if is_smooth(problem.loss) else 2 * PROXIMAL_ITERATIONS
     if not data.cheap_passes or options.max_epochs < enough or options.averaging is not None:
         return None
     if options.checkpoints is not None or options.saving is not None:
         return None
     work = workload_of(data, problem)
-    return newton_reason(work, problem, facts, options.tol, lambda: data.mean_norm2)
+    return newton_rival(work, problem, facts, options.tol, lambda: data.mean_norm2)
 
 
 def _lay_out_as_asked(

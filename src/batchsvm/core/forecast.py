@@ -11,6 +11,7 @@ from __future__ import annotations
 from math import log10
 from typing import TYPE_CHECKING, NamedTuple
 
+from batchsvm.core.change_over import TRIAL_PART
 from batchsvm.core.layout import Workload
 from batchsvm.core.newton_choice import (
     LEAST_TOL,
@@ -86,11 +87,10 @@ def forecast(
     if plan.batch_size > 1 and plan.method not in FORESEEN:
         return ()
     newton = plan.method == Newton.name
-    on_cpu = (
-        _set_up_ns(data) + newton_ns(work, is_smooth(problem.loss), plan.tol)
-        if newton
-        else _sdca_ns(data, problem, epochs)
-    )
+    by_newton = _set_up_ns(data) + newton_ns(work, is_smooth(problem.loss), plan.tol)
+    on_cpu = by_newton if newton else _sdca_ns(data, problem, epochs)
+    if plan.fallback:  # after a trial of SDCA
+        on_cpu = min(on_cpu, (1 + TRIAL_PART) * by_newton)
     own = 1 if data.engine != "cpu" else plan.workers
     found = [Forecast("cpu", 1, on_cpu * NS)]
     if own > 1:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from batchsvm.core.change_over import Trial
 from batchsvm.core.problem import Problem
 from batchsvm.core.tuning import Tuning
 from batchsvm.losses import TINY
@@ -100,6 +101,7 @@ class Layout(NamedTuple):
     reason: str
     batches: int = 1
     keeps_gram: bool = True
+    trial: Trial | None = None  # after which Newton's method may take over
 
 
 def lay_out_as_asked(work: Workload, method: Method | None, batch_size: int | str) -> Layout:

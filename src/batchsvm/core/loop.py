@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from math import ceil, inf, isfinite
 from time import perf_counter
@@ -20,19 +20,18 @@ from batchsvm.core.certificate import (
     certify_point,
     certify_zero,
 )
+from batchsvm.core.change_over import ChangeOver, Trial
 from batchsvm.core.options import FitOptions
 from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import Problem
 from batchsvm.core.saving import Note, Resumable, Resumed, Saver
 from batchsvm.core.solution import Checkpoint, History, Status, no_estimates
+from batchsvm.core.stops import checkpoints, stops_of, with_looks
 from batchsvm.core.warning import warn_user
 
 if TYPE_CHECKING:
-    from batchsvm.engines.protocol import Dataset, Trainer
+    from batchsvm.engines.protocol import Dataset, Dual, Trainer
 
-# A certificate costs up to one epoch: one in twenty takes little of the run.
-EPOCHS_PER_CERTIFICATE = 20.0
-GROWTH = 1.3
 # Until a full pass has shown P, the goal is made of P(0).  At the optimum P is 0.05 to 0.7 times
 # P(0) on text and covertype, so that estimates have to be below this part of the goal.
 FIRST_GOAL_PART = 1 / 3
@@ -40,44 +39,6 @@ FIRST_GOAL_PART = 1 / 3
 # there is one, may be within it (docs/design.md has figures).
 NEAR = 2.0
 MOST_ITERATIONS = 2**62  # no run gets there; max_epochs times n may be infinite
-
-
-def checkpoints(iterations: int, per_epoch: float, tail: bool) -> Iterator[int]:
-    """The iterations after which to certify, the last one being `iterations`.
-
-    Distances grow geometrically.  A tail average is certified at T, T/2, T/4, ... and
-    restarted at each, so that it always covers the second half of the run, as in
-    Algorithm 1.
-
-    >>> list(checkpoints(5000, per_epoch=100, tail=False))
-    [2000, 4000, 5000]
-    >>> list(checkpoints(5000, per_epoch=100, tail=True))
-    [2500, 5000]
-    """
-    if tail:
-        halves = [iterations, iterations // 2] if iterations > 1 else [iterations]
-        while halves[-1] // 2 >= EPOCHS_PER_CERTIFICATE * per_epoch:
-            halves.append(halves[-1] // 2)
-        yield from reversed(halves)
-        return
-    at, count = 0.0, 0
-    while at < iterations:
-        count += 1
-        at = max(GROWTH * at, EPOCHS_PER_CERTIFICATE * count * per_epoch)
-        yield min(max(int(at), count), iterations)
-
-
-def _stops(
-    asked: Iterator[int] | None, ours: Iterator[int], iterations: int
-) -> Iterator[tuple[int, bool]]:
-    """The iterations asked for, then ours from there on; whether one is ours."""
-    last = 0
-    for stop in asked or ():
-        if stop >= iterations:
-            break
-        last = stop
-        yield stop, False
-    yield from ((stop, True) for stop in ours if stop > last)
 
 
 class DataLostError(OSError):
@@ -93,6 +54,8 @@ class Loop:
         Of the points that the trainer has kept.
     statuses : list of Status or None
         Why each problem stopped; None while it is in training.
+    gives_way : bool
+        Whether training has ended since another trainer is likely to be faster.
     """
 
     def __init__(
@@ -102,6 +65,7 @@ class Loop:
         trainer: Trainer,
         rows_per_iteration: int,
         options: FitOptions,
+        trial: Trial | None = None,
     ) -> None:
         self.data, self.problem, self.trainer = data, problem, trainer
         self.rows_per_iteration, self.options = rows_per_iteration, options
@@ -113,6 +77,10 @@ class Loop:
         self._records: list[list[tuple[float, ...]]] = [[] for _ in range(problem.k)]
         self._iterations = [0] * problem.k
         self._seconds = self._certify_seconds = 0.0
+        self._before = 0, 0.0  # iterations and epochs of an earlier trainer
+        self._estimates: np.ndarray | None = None  # of an earlier trainer
+        self._trial, self.gives_way = trial, False
+        self._change_over: ChangeOver | None = None
         # Whether an estimate may end training, since nobody reads the certificate.
         self._trusts_estimates = not options.proves and trainer.estimates_are_reliable
         # Whether estimates are to be below a part of the goal, since the goal is made of P(0).
@@ -127,14 +95,41 @@ class Loop:
         rows that cannot be read any more end it with the best points so far.
 
         Certificates are made after the iterations asked for, or when an estimate says that one
-        is worth its price.
+        is worth its price.  With a trial, it ends early where `gives_way` then says so.
         """
-        try:
+
+        def work() -> None:
             if resumed is None:
                 self._begin(warm)
             else:
                 self._go_on(resumed)
+            if self._trial is not None:
+                self._change_over = ChangeOver(self._trial, _gap_of(self.best[0]))
             self._train(stop)
+
+        self._run(work, stop)
+
+    def go_on_with(self, follow: Callable[[Dual], Trainer], stop: StopFlag) -> None:
+        """Go on with the trainer, of all rows in each iteration, that `follow` makes from the best
+        dual point of the one problem."""
+
+        def work() -> None:
+            W, dual = self.trainer.best()
+            trainer = follow(dual)
+            trainer.keep_primal(W, np.ones(1, np.bool_))
+            self._estimates = self._estimates_of(self.trainer)
+            self._before = int(self._records[0][-1][0]), self._records[0][-1][1]
+            self.trainer, self.rows_per_iteration = trainer, trainer.facts.rows
+            self._iterations, self._trusts_estimates = [0], False
+            self._train(stop)
+
+        self.gives_way, self._change_over = False, None
+        self._run(work, stop)
+
+    def _run(self, work: Callable[[], None], stop: StopFlag) -> None:
+        """Do this, whatever ends it."""
+        try:
+            work()
             interrupted = stop.is_set
             if self._saver is not None and not interrupted:
                 self._saver.save()
@@ -150,13 +145,21 @@ class Loop:
             return
         if interrupted and self._open():
             self._certify_what_is_there(stop)
+        if self.gives_way and not interrupted:
+            return
         last = Status.INTERRUPTED if interrupted else Status.MAX_EPOCHS
         self.statuses = [status or last for status in self.statuses]
 
     def history(self, k: int) -> History:
         columns = (np.array(column) for column in zip(*self._records[k], strict=True))
-        estimates = getattr(self.trainer, "estimates", no_estimates)
-        return replace(History(*columns), estimates=estimates())
+        estimates = self._estimates
+        if estimates is None:
+            estimates = self._estimates_of(self.trainer)
+        return replace(History(*columns), estimates=estimates)
+
+    @staticmethod
+    def _estimates_of(trainer: Trainer) -> np.ndarray:
+        return getattr(trainer, "estimates", no_estimates)()
 
     def _open(self) -> list[int]:
         """The problems that are still in training."""
@@ -192,11 +195,13 @@ class Loop:
     def _train(self, stop: StopFlag) -> None:
         trainer, options = self.trainer, self.options
         b, n = self.rows_per_iteration, trainer.facts.rows
-        iterations = ceil(min(options.max_epochs * n / b, MOST_ITERATIONS))
+        iterations = ceil(min((options.max_epochs - self._before[1]) * n / b, MOST_ITERATIONS))
         ours = checkpoints(iterations, n / b, options.averaging == "tail")
+        if self._change_over is not None:
+            ours = with_looks(ours, self._change_over.trial.looks(n / b), iterations)
         asked = None if options.checkpoints is None else iter(options.checkpoints)
         hopes = [1.0] * self.problem.k  # how much below its goal an estimate has to be
-        for until, is_ours in _stops(asked, ours, iterations):
+        for until, is_ours in stops_of(asked, ours, iterations):
             # The estimate is of the last iterate: it says nothing about an average.
             aims = is_ours and options.averaging is None
             while running := [k for k in self._open() if self._iterations[k] < until]:
@@ -218,9 +223,16 @@ class Loop:
                 for k in running if is_ours else ():
                     if estimates[k] <= hopes[k] * self._goal(k):  # too hopeful
                         hopes[k] /= 2
-            if not self._open():
+            if not self._open() or self._is_slow():
                 return
             trainer.restart_average()
+
+    def _is_slow(self) -> bool:
+        """Whether another trainer is to go on, which `gives_way` then says."""
+        if self._change_over is not None:
+            epoch, gap = self._records[0][-1][1], _gap_of(self.best[0])
+            self.gives_way = self._change_over.is_due(epoch, gap, self._goal(0))
+        return self.gives_way
 
     def _full_pass(self, certifies: list[int], may_certify: list[int]) -> None:
         """Make a full pass, and certify the points for which that is asked, or for which it may
@@ -326,14 +338,15 @@ class Loop:
     def _note_certificates(self, certificates: dict[int, Certificate]) -> None:
         beta, refused = self.trainer.beta.tolist(), self.trainer.refused.tolist()
         for k, certificate in certificates.items():
-            before, iteration = self.best[k], self._iterations[k]
+            before, done = self.best[k], self._iterations[k]
+            epochs = done * self.rows_per_iteration / self.trainer.facts.rows
             best = certificate if before is None else before.joined(certificate)
             self.best[k] = best
             self._records[k].append(
                 (
-                    iteration, iteration * self.rows_per_iteration / self.trainer.facts.rows,
-                    self._seconds, self._certify_seconds, certificate.primal, certificate.dual,
-                    best.gap, beta[k], refused[k],
+                    self._before[0] + done, self._before[1] + epochs, self._seconds,
+                    self._certify_seconds, certificate.primal, certificate.dual, best.gap, beta[k],
+                    refused[k],
                 )
             )  # fmt: skip
 
@@ -350,6 +363,10 @@ class Loop:
         certificates = assemble_some(problem, trainer.sums(here), trainer.combination(), running)
         better = {k: c for k, c in certificates.items() if best[k].joined(c) != best[k]}
         self._keep(better, here)
+
+
+def _gap_of(certificate: Certificate | None) -> float:
+    return inf if certificate is None else certificate.gap
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf, log, log10
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,6 +37,7 @@ PAIR_NS = 0.07  # of two columns in a dense row, if the Hessian stays in a core'
 FAR_PAIR_NS = 0.14  # else
 SPARSE_PAIR_NS = 1.0
 CG_STEPS, CG_ROW_NS = 20.0, 20.0  # of conjugate gradients, where the Hessian is not formed
+FAR_CG = 5.0  # times as many, in all steps, where lam is so small that SDCA may be slow
 FACTOR_NS = 0.024  # of the p^3 of a Cholesky factor
 VISIT_NS = 35.0  # of a row in SDCA, with a closed form for its step
 LONG_VISIT_NS = 250.0  # without one
@@ -49,14 +51,25 @@ MAX_STEEPNESS = 100.0  # of phi'': a loss with a sharper bend is nearly one with
 MAX_PULL = 1e30  # of a row: beyond, the Hessian has no digits left for the other rows
 
 
-def newton_reason(
+class Rival(NamedTuple):
+    """Newton's method, where it is likely to be faster than SDCA."""
+
+    reason: str
+    epochs: float  # of SDCA, that take as long
+
+
+def newton_rival(
     work: Workload, problem: Problem, facts: Facts, tol: float, mean_norm2: Callable[[], float]
-) -> str | None:
-    """Why Newton's method is to be taken, in words; None where SDCA is likely to be faster.  The
-    mean of ||x_i||^2 is asked for if the largest one speaks for Newton's method."""
-    if problem.k != 1 or problem.radius < inf or work.columns > work.tuning.max_hessian_columns:
+) -> Rival | None:
+    """Newton's method; None where SDCA is likely to be faster.  The mean of ||x_i||^2 is asked for
+    if the largest one speaks for Newton's method."""
+    if problem.k != 1 or problem.radius < inf:
         return None
     smooth = is_smooth(problem.loss)
+    forms = work.columns <= work.tuning.max_hessian_columns
+    if not forms and (work.rests or not smooth):  # epochs of the few rows that move are cheap
+        return None
+    newton = newton_ns(work, smooth, tol) * (1.0 if forms else FAR_CG)
     if smooth:
         steepness = largest_second_derivative(problem.loss)
         if not steepness <= MAX_STEEPNESS:
@@ -75,15 +88,20 @@ def newton_reason(
         epochs = FEWEST_EPOCHS + digits / 4 + pull * digits / 2
         if not smooth:
             epochs /= KINKS
-        visit = visit_ns(work, problem.loss, curvature)
-        if ADVANTAGE * newton_ns(work, smooth, tol) >= epochs * work.n * visit:
+        newton_epochs = newton / (work.n * visit_ns(work, problem.loss, curvature))
+        if ADVANTAGE * newton_epochs >= epochs:
             return None
     how = "" if smooth else ", rounding off the kinks of the loss less and less"
-    return (
-        f"so few columns ({work.columns}) make Newton's method cheap{how}; SDCA may need some"
-        f" {epochs:.2g} epochs, since one of its steps moves the response of its row about"
-        f" {pull:.2g} times as far as the loss asks for"
+    cost = (
+        f"so few columns ({work.columns}) make Newton's method cheap{how}"
+        if forms
+        else f"Newton's method takes as long as some {newton_epochs:.2g} epochs"
     )
+    words = (
+        f"{cost}; SDCA may need some {epochs:.2g} epochs, since one of its steps moves the response"
+        f" of its row about {pull:.2g} times as far as the loss asks for"
+    )
+    return Rival(words, newton_epochs)
 
 
 def newton_ns(work: Workload, smooth: bool, tol: float) -> float:

@@ -80,6 +80,8 @@ class Plan:
         How many batches of that size an iteration takes at once.
     method : str
         The name of the method.
+    fallback : str
+        The name of the method that takes over if the gap falls too slowly; empty if none does.
     times : tuple of Forecast
         How long training is likely to take on each engine; `batchsvm.plan` fills it.
     """
@@ -95,6 +97,7 @@ class Plan:
     table: Sequence[PlanRow] = field(repr=False)
     batches: int = 1
     method: str = ""
+    fallback: str = ""
     times: tuple[Forecast, ...] = field(default=(), repr=False, compare=False)
 
     @property
@@ -202,7 +205,7 @@ def make_plan(
     table = PlanTable(partial(_rows, n, size, spectral, tol, constants))
     return Plan(
         n, columns, lam, tol, spectral, size, workers, reason, table, layout.batches,
-        layout.method.name,
+        layout.method.name, "" if layout.trial is None else Newton.name,
     )  # fmt: skip
 
 

@@ -119,7 +119,7 @@ class Solution:
     classes : ndarray or None
         The labels that stand for -1 and +1 (classification), or the only label.
     loss, lam, method, batch_size
-        The settings of the fit.
+        The settings of the fit; the method and the batch size are those that training ended with.
     free_intercept : bool
         Whether the model has an intercept that is not penalised and is not part of w.
     """
@@ -153,6 +153,8 @@ class Solution:
     def __str__(self) -> str:
         name = method_in_words(self.method.name, self.batch_size)
         name = name if name != self.method.name else f"{name}, batch size {self.batch_size}"
+        if self.plan.fallback == self.method.name:
+            name = f"{self.plan.method_in_words}, then {name}"
         return (
             f"{name}: {self.status.value}, after"
             f" {self.history.epoch[-1]:.4g} epochs and {self.history.seconds[-1]:.3g} s\n"

@@ -24,7 +24,7 @@ from batchsvm.core.spectral import beta_b
 from batchsvm.methods import Newton
 
 if TYPE_CHECKING:
-    from batchsvm.engines.protocol import Dataset, Dual
+    from batchsvm.engines.protocol import Dataset, Dual, Trainer
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,22 @@ def train(
         resumed = trainer.resume(schedule, saving)
     else:
         trainer.start(schedule, dual)
-    loop = Loop(data, problem, trainer, min(plan.batch_size * plan.batches, plan.n), options)
-    with blas_threads(data.jobs) if isinstance(layout.method, Newton) else nullcontext():
-        loop.train(dual is not None, stop or StopFlag(), resumed)
-    W, best = trainer.best()
+    rows, stop = min(plan.batch_size * plan.batches, plan.n), stop or StopFlag()
+    loop = Loop(data, problem, trainer, rows, options, layout.trial)
+    method, batch_size = layout.method, plan.batch_size
+    with blas_threads(data.jobs) if isinstance(method, Newton) else nullcontext():
+        loop.train(dual is not None, stop, resumed)
+    if loop.gives_way:
+        method, batch_size = Newton(), plan.n
+
+        def follow(best: Dual) -> Trainer:
+            newton = data.newton_trainer(problem, trainer)
+            newton.start(replace(schedule, method=method, batch_size=batch_size), best)
+            return newton
+
+        with blas_threads(data.jobs):
+            loop.go_on_with(follow, stop)
+    W, best = loop.trainer.best()
     solutions = []
     for k in range(problem.k):
         certificate, status = loop.best[k], loop.statuses[k]
@@ -79,7 +91,7 @@ def train(
             Solution(
                 W[:, k], best.only(k), certificate, loop.history(k), status,
                 plan if k == 0 else replace(plan, lam=lam), None, problem.loss, lam,
-                layout.method, plan.batch_size,
+                method, batch_size,
             )
         )  # fmt: skip
     return solutions

@@ -321,7 +321,7 @@ def _encode_plan(plan: Plan) -> dict[str, Any]:
             "failure_probability": to_json(sigma2.failure_probability),
         },
         "batch_size": int(plan.batch_size), "workers": plan.workers, "reason": plan.reason,
-        "batches": plan.batches, "method": plan.method,
+        "batches": plan.batches, "method": plan.method, "fallback": plan.fallback,
         "table": [[to_json(value) for value in row] for row in plan.table],
     }  # fmt: skip
 
@@ -336,8 +336,9 @@ def _decode_plan(entry: Any) -> Plan:
     n, d, size, workers = (checks.whole(k, entry[k], 0, 2**62, "a count") for k in counts)
     lam, tol = from_json(entry["lam"]), from_json(entry["tol"])
     batches = checks.whole("batches", entry.get("batches", 1), 1, 2**62, "a count")
-    reason, method = _word(entry["reason"]), _word(entry.get("method", ""))
-    return Plan(n, d, lam, tol, sigma2, size, workers, reason, table, batches, method)
+    words = (_word(entry.get(key, "")) for key in ("reason", "method", "fallback"))
+    reason, method, fallback = words
+    return Plan(n, d, lam, tol, sigma2, size, workers, reason, table, batches, method, fallback)
 
 
 def _plan_row(values: list[float]) -> PlanRow:

@@ -1,0 +1,228 @@
+"""Fits that begin with SDCA and go on with Newton's method where the gap falls too slowly."""
+
+from __future__ import annotations
+
+from itertools import islice
+from math import exp, inf
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import batchsvm
+from batchsvm import BatchSVC, Status
+from batchsvm.core.change_over import ChangeOver, Trial, trial_of
+from batchsvm.engines.host_dataset import HostDataset
+from batchsvm.methods import Aggressive, Newton
+from helpers import quietly
+
+
+def far_apart(n=400, d=40):
+    """Rows of which most are far from the margin: SDCA is done in some epochs, whatever lam is."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    X[:, 0] += 4.0 * y
+    return X, y
+
+
+def much_alike(n=300, d=60):
+    """Columns that are nearly the same, and labels that no w tells apart: SDCA crawls."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, 1)) + 0.05 * rng.normal(size=(n, d))
+    y = np.where(X @ rng.normal(size=d) > 0, 1.0, -1.0)
+    return X, np.where(rng.random(n) < 0.2, -y, y)
+
+
+def slow_fit(**options):
+    X, y = much_alike()
+    return batchsvm.fit(X, y, lam=1e-6, random_state=0, **options)
+
+
+# The rule.
+
+
+def test_a_trial_takes_a_part_of_the_time_of_newtons_method():
+    assert trial_of(100.0, 1000.0) == Trial(25.0, 100.0)
+    assert trial_of(10_000.0, 1000.0) == Trial(125.0, 500.0)  # half of the epochs are left
+    assert trial_of(15.0, 1000.0) is None
+    assert list(islice(Trial(25.0, 100.0).looks(10.0), 4)) == [250, 500, 1000, 2000]
+    assert list(islice(Trial(4.0, 16.0).looks(0.1), 3)) == [1, 1, 2]
+
+
+@pytest.mark.parametrize(("rate", "due"), [(0.1, False), (0.06, True), (0.0, True), (-0.1, True)])
+def test_it_is_due_where_the_gap_falls_too_slowly(rate, due):
+    """From a gap of e to 1e-4 at 0.1 per epoch: 82 epochs after 20 of them."""
+    change = ChangeOver(Trial(20.0, 100.0), exp(1.0))
+    assert change.is_due(20.0, exp(1.0 - 20.0 * rate), 1e-4) == due
+
+
+def test_it_looks_after_twice_as_many_epochs_each_time():
+    change = ChangeOver(Trial(10.0, 5.0), 1.0)
+    assert not change.is_due(5.0, 1.0, 1e-3)  # before the first look
+    assert not change.is_due(10.0, 1e-2, 1e-3)  # 5 more at this rate
+    assert not change.is_due(15.0, 1e-2, 1e-3)  # a checkpoint between two looks
+    assert change.is_due(20.0, 9e-3, 1e-3)
+
+
+def test_an_unknown_gap_and_a_goal_of_zero():
+    change = ChangeOver(Trial(10.0, 50.0), inf)
+    assert not change.is_due(10.0, 1.0, 1e-3)
+    assert not change.is_due(20.0, 1e-2, 1e-3)
+    assert ChangeOver(Trial(10.0, 50.0), 1.0).is_due(10.0, 0.5, 0.0)
+
+
+# Fits.
+
+
+def test_sdca_goes_on_where_it_is_fast():
+    X, y = far_apart()
+    plan = batchsvm.plan(X, y, lam=1e-7)
+    assert (plan.method_in_words, plan.fallback) == ("serial SDCA", "newton")
+    assert "Newton's method takes over if the gap falls too slowly" in plan.reason
+    solution = batchsvm.fit(X, y, lam=1e-7, random_state=0)
+    assert solution.plan == plan
+    assert isinstance(solution.method, Aggressive)
+    assert solution.status.converged
+    assert "then" not in str(solution).split(":")[0]
+
+
+@pytest.mark.parametrize("loss", ["hinge", "absolute"])
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+def test_newtons_method_takes_over_where_it_is_slow(loss, engine):
+    solution = slow_fit(loss=loss, engine=engine, tol=1e-5)
+    assert isinstance(solution.method, Newton)
+    assert solution.batch_size == 300
+    assert solution.status.converged
+    assert str(solution).startswith("serial SDCA, then Newton's method:")
+    X, y = much_alike()
+    sharp = batchsvm.fit(X, y, loss, 1e-6, method="newton", tol=1e-8).certificate
+    assert solution.certificate.dual <= sharp.primal_above
+    assert sharp.dual <= solution.certificate.primal_above
+    alone = quietly(X, y, loss=loss, lam=1e-6, method="aggressive", batch_size=1, tol=1e-5)
+    assert not alone.status.converged
+
+
+def test_the_history_goes_on():
+    seen = []
+    solution = slow_fit(tol=1e-6, callback=lambda checkpoint: seen.append(checkpoint.iteration))
+    history = solution.history
+    assert seen == history.iteration.tolist() == sorted(seen)
+    assert (np.diff(history.epoch) >= 0).all()
+    assert (np.diff(history.gap) <= 0).all()  # the best points are taken along
+    assert (np.diff(history.seconds) >= 0).all()
+    first = solution.plan.n / 1.0  # iterations of SDCA in an epoch
+    begun = history.epoch[np.flatnonzero(np.isnan(history.beta))[0]]
+    at = history.iteration[np.flatnonzero(~np.isnan(history.beta))[-1]]
+    assert at / first <= begun < history.epoch[-1]
+    assert len(history.estimates) > 0
+    assert history.estimates[-1, 0] <= begun
+
+
+def test_the_same_seed_gives_the_same_bits():
+    first, second = (slow_fit(tol=1e-5) for _ in range(2))
+    np.testing.assert_array_equal(first.w, second.w)
+    np.testing.assert_array_equal(first.alpha, second.alpha)
+
+
+def test_wide_rows_and_a_loss_of_which_none_rests():
+    """More columns than Hessians have: by conjugate gradients."""
+    X, y = much_alike()
+    X = sp.hstack([sp.csr_array(X), sp.csr_array((len(y), 4000))], format="csr")
+    solution = batchsvm.fit(X, y, "logistic", 1e-7, tol=1e-6, random_state=0)
+    assert solution.plan.fallback == "newton"
+    assert "takes as long as some" in solution.plan.reason
+    assert isinstance(solution.method, Newton)
+    assert solution.status.converged
+    assert batchsvm.plan(X, y, loss="squared_hinge", lam=1e-7).fallback == ""
+
+
+@pytest.mark.parametrize("intercept", [None, "penalised", "free"])
+def test_all_intercepts(intercept):
+    X, y = much_alike()
+    [solution] = batchsvm.fit_many(
+        X, y[:, np.newaxis], lam=1e-6, intercept=intercept, tol=1e-4, random_state=0
+    )
+    assert solution.status is Status.CONVERGED
+    assert isinstance(solution.method, Newton)
+
+
+def test_a_warm_start_and_a_path():
+    first = slow_fit()
+    again = slow_fit(tol=1e-6, initial=first)
+    assert again.status.converged
+    X, y = much_alike()
+    found = batchsvm.path(X, y, [1e-2, 1e-4, 1e-6], tol=1e-4, random_state=0)
+    assert all(certificate.relative_gap <= 1e-4 for certificate in found.certificates)
+
+
+def test_what_newtons_method_does_not_offer_has_no_fallback():
+    X, y = much_alike()
+    for asked in ({"averaging": "tail"}, {"batch_size": 4}, {"method": "aggressive"}):
+        assert batchsvm.plan(X, y, lam=1e-6, **asked).fallback == ""
+    assert quietly(X, y, lam=1e-6, checkpoints=[1000], max_epochs=50).plan.fallback == ""
+
+
+def test_ctrl_c_after_the_change():
+    seen = [0]
+
+    def stop_at_newton(checkpoint):
+        seen.append(checkpoint.iteration)
+        if seen[-2] > 0 and seen[-1] - seen[-2] < 300:  # iterations of all rows
+            raise KeyboardInterrupt
+
+    solution = slow_fit(tol=1e-9, callback=stop_at_newton, warn=False)
+    assert solution.status is Status.INTERRUPTED
+    assert isinstance(solution.method, Newton)
+    assert solution.certificate.gap == solution.history.gap.min()
+
+
+def test_ctrl_c_during_the_change(monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(HostDataset, "newton_trainer", interrupt)
+    solution = slow_fit(tol=1e-5, warn=False)
+    assert solution.status is Status.INTERRUPTED
+    assert solution.certificate.gap <= solution.history.gap[-1]
+    assert np.isfinite(solution.certificate.bound)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_the_best_points_of_sdca_are_taken_along(loss, monkeypatch):
+    """Also where Newton's method finds nothing better."""
+    X, y = much_alike()
+
+    def worse(trainer):
+        trainer.w = trainer.w + 1.0
+        trainer._iterations += 1
+        return 1.0
+
+    monkeypatch.setattr("batchsvm.engines.newton.NewtonTrainer._iterate", worse)
+    monkeypatch.setattr("batchsvm.engines.proximal_newton.ProximalNewtonTrainer._iterate", worse)
+    monkeypatch.setattr("batchsvm.core.choice.trial_of", lambda *_: Trial(5.0, 0.0))
+    solution = batchsvm.fit(X, y, loss, 1e-6, tol=1e-9, max_epochs=50, random_state=0, warn=False)
+    assert isinstance(solution.method, Newton)
+    assert solution.certificate.primal == solution.history.primal.min()
+    again = batchsvm.certify(X, y, solution.w, solution.alpha, loss, 1e-6)
+    assert again.primal == pytest.approx(solution.certificate.primal, rel=1e-12)
+    assert again.dual == pytest.approx(solution.certificate.dual, rel=1e-12)
+
+
+def test_few_epochs_end_in_the_trial_or_after_it():
+    for epochs in (3, 30, 60):
+        solution = slow_fit(tol=1e-9, max_epochs=epochs, warn=False)
+        assert solution.status is Status.MAX_EPOCHS
+        assert epochs <= solution.history.epoch[-1] < epochs + 1
+
+
+def test_model_files_keep_the_fallback(tmp_path):
+    solution = slow_fit()
+    solution.save(tmp_path / "model")
+    model = batchsvm.load(tmp_path / "model")
+    assert model.plan.fallback == "newton"
+    assert model.method == "newton"
+    X, y = much_alike()
+    assert batchsvm.Solution.load(tmp_path / "model").plan == solution.plan
+    estimator = BatchSVC(lam=1e-6, random_state=0).fit(X, y)
+    assert estimator.plan_.fallback == "newton"
