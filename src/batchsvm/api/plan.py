@@ -10,7 +10,7 @@ import numpy as np
 from batchsvm.api.place import Placing, placed_rows
 from batchsvm.core import checks
 from batchsvm.core.choice import choose, refuse_long_rows, refuse_options
-from batchsvm.core.forecast import epochs_of, forecast
+from batchsvm.core.forecast import forecast
 from batchsvm.core.intercept import first_penalised
 from batchsvm.core.layout import workload_of
 from batchsvm.core.many import trained_together
@@ -176,5 +176,5 @@ def _plan_of(data: Dataset, problem: Problem, options: FitOptions, sigma2: float
     facts = data.facts(problem)
     _, found = choose(data, problem, facts, options, sigma2)
     work = workload_of(data, problem)
-    epochs = min(epochs_of(problem, facts, options.tol), options.max_epochs)
-    return replace(found, times=forecast(data, problem, found, work, epochs))
+    times = forecast(data, problem, facts, found, work, options.max_epochs)
+    return replace(found, times=times)

@@ -20,6 +20,8 @@ from batchsvm.core.newton_choice import (
     newton_ns,
 )
 from batchsvm.core.problem import Facts, Problem
+from batchsvm.losses import Logistic
+from batchsvm.losses.classification import SMALL_CURVATURE
 from batchsvm.methods import Newton, is_smooth
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 NS = 1e-9
 # SDCA: epochs = FEWEST + PER_PULL pull (log10(1/tol) / 3)^POWER, pull = phi'' ||x||^2 c / (lam N).
 FEWEST, PER_PULL, POWER = 2.5, 1.1, 1.0
+FEWEST_WITHOUT_REST = 1.5  # of losses of which no row rests: their estimates end training earlier
 KINK_FEWEST, KINK_PER_PULL, KINK_POWER = 2.0, 2.5, 1.5  # of losses with kinks, whose phi'' is 1
 # The cpu engine on one thread, in nanoseconds.
 SET_UP = 0.5e6
@@ -38,7 +41,8 @@ ROW_VISIT, ENTRY_VISIT = 35.0, 1.1
 FAR_VISIT = 40.0  # beside, where X does not fit into a cache
 DENSE = 0.4  # of the time of an entry, where it needs no index
 TRANSCENDENTAL = 120.0  # of a visit to a row, where the step has no closed form
-TRANSCENDENTAL_PASS = 60.0
+SHORT_TRANSCENDENTAL = 40.0  # of the logistic loss, where steps are short
+TRANSCENDENTAL_PASS = 30.0
 CACHE_BYTES = 2**25
 FORESEEN = ("newton", "guarded", "blocks", "gram", "asynchronous")  # in batches
 THREAD_POWER = 0.4  # a fit is faster by threads^THREAD_POWER
@@ -79,16 +83,17 @@ def in_words(seconds: float) -> str:
 
 
 def forecast(
-    data: Dataset, problem: Problem, plan: Plan, work: Workload, epochs: float
+    data: Dataset, problem: Problem, facts: Facts, plan: Plan, work: Workload, max_epochs: float
 ) -> tuple[Forecast, ...]:
     """For the first of these problems: the engine and threads of the plan, if there is a forecast
-    for them, and then others, if SDCA takes so many epochs.  None where the method is not one that
-    "auto" takes: its epochs are not known beforehand."""
+    for them, and then others.  None where the method is not one that "auto" takes: its epochs are
+    not known beforehand."""
     if plan.batch_size > 1 and plan.method not in FORESEEN:
         return ()
+    epochs = min(epochs_of(problem, facts, plan.tol), max_epochs)
     newton = plan.method == Newton.name
     by_newton = _set_up_ns(data) + newton_ns(work, is_smooth(problem.loss), plan.tol)
-    on_cpu = by_newton if newton else _sdca_ns(data, problem, epochs)
+    on_cpu = by_newton if newton else _sdca_ns(data, problem, facts, epochs)
     if plan.fallback:  # after a trial of SDCA
         on_cpu = min(on_cpu, (1 + TRIAL_PART) * by_newton)
     own = 1 if data.engine != "cpu" else plan.workers
@@ -103,16 +108,23 @@ def forecast(
 
 def epochs_of(problem: Problem, facts: Facts, tol: float) -> float:
     """How many epochs of SDCA it may take."""
-    lam_n = float(problem.lam[0]) * float(facts.total_weight[0])
-    pull = float(facts.largest_norm2[0]) * float(facts.largest_weight[0]) / lam_n
+    curvature = _curvature(problem, facts)
     digits = log10(1.0 / max(tol, LEAST_TOL)) / 3
     if is_smooth(problem.loss):
         steepness = largest_second_derivative(problem.loss)
-        fewest, rate, power = FEWEST + digits, PER_PULL * steepness, POWER
+        rests = getattr(problem.loss, "corners", True)
+        fewest = digits + (FEWEST if rests else FEWEST_WITHOUT_REST)
+        rate, power = PER_PULL * steepness, POWER
     else:
         at_zero = float(facts.primal_at_zero[0])
         fewest, rate, power = KINK_FEWEST, KINK_PER_PULL / (at_zero or 1.0), KINK_POWER
-    return fewest + rate * pull * digits**power
+    return fewest + rate * curvature * digits**power
+
+
+def _curvature(problem: Problem, facts: Facts) -> float:
+    """The largest ||x_i||^2 c_i / (lam N)."""
+    lam_n = float(problem.lam[0]) * float(facts.total_weight[0])
+    return float(facts.largest_norm2[0]) * float(facts.largest_weight[0]) / lam_n
 
 
 def _entry(data: Dataset) -> float:
@@ -129,10 +141,12 @@ def _set_up_ns(data: Dataset) -> float:
     return SET_UP + data.n * ROW_SET_UP + data.nonzeros * ENTRY_SET_UP * _entry(data)
 
 
-def _sdca_ns(data: Dataset, problem: Problem, epochs: float) -> float:
+def _sdca_ns(data: Dataset, problem: Problem, facts: Facts, epochs: float) -> float:
+    is_short = isinstance(problem.loss, Logistic) and _curvature(problem, facts) <= SMALL_CURVATURE
     visit = ROW_VISIT + ENTRY_VISIT * _entry(data) * data.nonzeros / data.n
     visit += 0.0 if 8 * data.nonzeros < CACHE_BYTES else FAR_VISIT
-    visit += 0.0 if has_closed_form(problem.loss) else TRANSCENDENTAL
+    if not has_closed_form(problem.loss):
+        visit += SHORT_TRANSCENDENTAL if is_short else TRANSCENDENTAL
     return _set_up_ns(data) + epochs * data.n * visit + _pass_ns(data, problem)
 
 
