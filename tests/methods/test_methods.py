@@ -138,7 +138,7 @@ def test_averaged_alpha_is_the_mean_of_the_iterates(method, averaging, monkeypat
 def certified_alphas(monkeypatch, X, y, **kwargs):
     """alpha at every certificate of a run, not only the best one."""
     kept = []
-    original = Loop._record
+    original = Loop._tell
 
     def record(self, certificates, W):
         kept.append(self.trainer.state.alpha_of(0, X.shape[0]).copy())
@@ -146,7 +146,7 @@ def certified_alphas(monkeypatch, X, y, **kwargs):
         self.statuses[0] = None  # and go on, whatever it says
 
     with monkeypatch.context() as patch:
-        patch.setattr(Loop, "_record", record)
+        patch.setattr(Loop, "_tell", record)
         quietly(X, y, **kwargs)
     return kept
 

@@ -170,7 +170,9 @@ class Loop:
         self._aims_lower = self._aims_lower and not warm
         if not warm and self.problem.has_exact_offsets:
             zero = np.zeros((self.problem.columns(self.data.d), self.problem.k))
-            self._record(certify_zero(self.problem, self.trainer.facts, len(zero)), zero)
+            certificates = certify_zero(self.problem, self.trainer.facts, len(zero))
+            self._note_certificates(certificates)  # (0, 0) is what a trainer begins with
+            self._tell(certificates, zero)
         elif self._trusts_estimates:
             self._take_unproven()
         else:
@@ -273,8 +275,13 @@ class Loop:
         self._record(certificates, W)
 
     def _record(self, certificates: dict[int, Certificate], W: np.ndarray) -> None:
-        """Note certified points, and stop those problems for which there is a reason."""
+        """Keep certified points, and stop those problems for which there is a reason."""
         self._keep(certificates, W)
+        self._tell(certificates, W)
+
+    def _tell(self, certificates: dict[int, Certificate], W: np.ndarray) -> None:
+        """Call the callback with certified points, and stop the problems for which there is a
+        reason."""
         callback = self.options.callback
         iterates = None if callback is None else self.trainer.iterate()
         for k, certificate in certificates.items():
