@@ -11,6 +11,9 @@ A loss with kinks has no phi''.  There a step moves alpha_i by up to the width o
 response by up to ||x_i||^2 c_i / (lam N).  In units of P(0), the mean loss at w = 0, that is q:
 SDCA takes nearly as many epochs as for a smooth loss with this q, and Newton's method one to three
 dozens of iterations.
+
+These are many epochs where few rows are close to the margin: `change_over.py` says when SDCA is
+tried all the same.
 """
 
 from __future__ import annotations
