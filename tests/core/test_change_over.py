@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from itertools import islice
+import warnings
 from math import exp, inf
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
 
 import batchsvm
 from batchsvm import BatchSVC, Status
+from batchsvm.core import training
 from batchsvm.core.change_over import ChangeOver, Trial, trial_of
+from batchsvm.core.options import FitOptions
+from batchsvm.core.parallel import StopFlag
 from batchsvm.engines.host_dataset import HostDataset
 from batchsvm.methods import Aggressive, Newton
-from helpers import quietly
+from helpers import one_problem, placed, quietly
 
 
 def far_apart(n=400, d=40):
@@ -27,7 +33,7 @@ def far_apart(n=400, d=40):
 
 
 def much_alike(n=300, d=60):
-    """Columns that are nearly the same, and labels that no w tells apart: SDCA crawls."""
+    """Columns that are nearly the same, and labels that no w tells apart: SDCA is slow."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(n, 1)) + 0.05 * rng.normal(size=(n, d))
     y = np.where(X @ rng.normal(size=d) > 0, 1.0, -1.0)
@@ -43,33 +49,51 @@ def slow_fit(**options):
 
 
 def test_a_trial_takes_a_part_of_the_time_of_newtons_method():
-    assert trial_of(100.0, 1000.0) == Trial(25.0, 100.0)
-    assert trial_of(10_000.0, 1000.0) == Trial(125.0, 500.0)  # half of the epochs are left
+    assert trial_of(100.0, 1000.0) == Trial(25.0, 500.0, 100.0)
+    assert trial_of(10_000.0, 1000.0) == Trial(125.0, 500.0, 500.0)
     assert trial_of(15.0, 1000.0) is None
-    assert list(islice(Trial(25.0, 100.0).looks(10.0), 4)) == [250, 500, 1000, 2000]
-    assert list(islice(Trial(4.0, 16.0).looks(0.1), 3)) == [1, 1, 2]
+    assert trial_of(100.0, 31.0) is None
+    assert trial_of(100.0, 1000.0).epochs == [25.0, 50.0, 100.0, 200.0, 400.0]
+    assert trial_of(100.0, 1000.0).iterations(10.0) == [250, 500, 1000, 2000, 4000]
+    assert str(trial_of(100.0, 1000.0)) == "25, 50, 1e+02, ... epochs"
+    assert str(Trial(4.0, 9.0, 1.0)) == "4, 8 epochs"
 
 
 @pytest.mark.parametrize(("rate", "due"), [(0.1, False), (0.06, True), (0.0, True), (-0.1, True)])
 def test_it_is_due_where_the_gap_falls_too_slowly(rate, due):
     """From a gap of e to 1e-4 at 0.1 per epoch: 82 epochs after 20 of them."""
-    change = ChangeOver(Trial(20.0, 100.0), exp(1.0))
+    change = ChangeOver(Trial(20.0, 500.0, 100.0), exp(1.0))
     assert change.is_due(20.0, exp(1.0 - 20.0 * rate), 1e-4) == due
 
 
-def test_it_looks_after_twice_as_many_epochs_each_time():
-    change = ChangeOver(Trial(10.0, 5.0), 1.0)
-    assert not change.is_due(5.0, 1.0, 1e-3)  # before the first look
+def test_the_gap_is_checked_after_twice_as_many_epochs_each_time():
+    change = ChangeOver(Trial(10.0, 50.0, 20.0), 1.0)
+    assert not change.is_due(5.0, 1.0, 1e-3)  # before the first check
     assert not change.is_due(10.0, 1e-2, 1e-3)  # 5 more at this rate
-    assert not change.is_due(15.0, 1e-2, 1e-3)  # a checkpoint between two looks
-    assert change.is_due(20.0, 9e-3, 1e-3)
+    assert not change.is_due(15.0, 1e-2, 1e-3)  # a checkpoint between two checks
+    assert change.is_due(20.0, 9e-3, 1e-3)  # at the rate since the last check
+    assert change.is_due(40.0, 9e-3, 1e-3)
+    assert not change.is_due(80.0, 9e-3, 1e-3)  # so late, Newton's method has too few epochs
+
+
+@given(
+    first=st.floats(4.0, 300.0), n=st.integers(2, 10**6), b=st.integers(1, 64),
+    factor=st.floats(2.0, 1000.0),
+)  # fmt: skip
+def test_no_check_is_missed_where_epochs_are_no_whole_iterations(first, n, b, factor):
+    trial = Trial(first, factor * first, 0.0)
+    per_epoch = n / min(b, n)
+    change = ChangeOver(trial, 1.0)
+    for at, epochs in zip(trial.iterations(per_epoch), trial.epochs, strict=True):
+        assert 0 <= at - epochs * per_epoch + 1e-6 * at < 1.001 + 1e-6 * at
+        assert change.is_due(at / per_epoch, 1.0, 1e-3)
 
 
 def test_an_unknown_gap_and_a_goal_of_zero():
-    change = ChangeOver(Trial(10.0, 50.0), inf)
+    change = ChangeOver(Trial(10.0, 500.0, 50.0), inf)
     assert not change.is_due(10.0, 1.0, 1e-3)
     assert not change.is_due(20.0, 1e-2, 1e-3)
-    assert ChangeOver(Trial(10.0, 50.0), 1.0).is_due(10.0, 0.5, 0.0)
+    assert ChangeOver(Trial(10.0, 500.0, 50.0), 1.0).is_due(10.0, 0.5, 0.0)
 
 
 # Fits.
@@ -79,12 +103,34 @@ def test_sdca_goes_on_where_it_is_fast():
     X, y = far_apart()
     plan = batchsvm.plan(X, y, lam=1e-7)
     assert (plan.method_in_words, plan.fallback) == ("serial SDCA", "newton")
-    assert "Newton's method takes over if the gap falls too slowly" in plan.reason
+    assert "Newton's method takes over if it falls too slowly" in plan.reason
+    assert "serial SDCA, then Newton's method if needed, one thread: SDCA is tried" in str(plan)
     solution = batchsvm.fit(X, y, lam=1e-7, random_state=0)
     assert solution.plan == plan
     assert isinstance(solution.method, Aggressive)
     assert solution.status.converged
     assert "then" not in str(solution).split(":")[0]
+
+
+def test_sdca_goes_on_after_checks(monkeypatch):
+    """Which find a gap that falls fast enough."""
+    checked, is_due = [], ChangeOver.is_due
+
+    def noted(self, epoch, gap, goal):
+        due = is_due(self, epoch, gap, goal)
+        checked.append((epoch, due))
+        return due
+
+    monkeypatch.setattr(ChangeOver, "is_due", noted)
+    monkeypatch.setattr("batchsvm.core.choice.trial_of", lambda *_: Trial(4.3, 500.0, 100.0))
+    X, y = far_apart()
+    X = X[:397]  # no check is after whole iterations
+    solution = batchsvm.fit(X, y[:397], "logistic", 1e-3, tol=1e-12, random_state=0)
+    assert isinstance(solution.method, Aggressive)
+    assert solution.status.converged
+    assert [epoch for epoch, _ in checked][:2] == pytest.approx([4.3, 8.6], abs=1 / 397)
+    assert set(solution.history.epoch) >= {epoch for epoch, _ in checked}
+    assert not any(due for _, due in checked)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "absolute"])
@@ -103,7 +149,8 @@ def test_newtons_method_takes_over_where_it_is_slow(loss, engine):
     assert not alone.status.converged
 
 
-def test_the_history_goes_on():
+def test_the_history_goes_on(monkeypatch):
+    monkeypatch.setattr("batchsvm.core.choice.trial_of", lambda *_: Trial(7.001, 500.0, 10.0))
     seen = []
     solution = slow_fit(tol=1e-6, callback=lambda checkpoint: seen.append(checkpoint.iteration))
     history = solution.history
@@ -111,12 +158,11 @@ def test_the_history_goes_on():
     assert (np.diff(history.epoch) >= 0).all()
     assert (np.diff(history.gap) <= 0).all()  # the best points are taken along
     assert (np.diff(history.seconds) >= 0).all()
-    first = solution.plan.n / 1.0  # iterations of SDCA in an epoch
-    begun = history.epoch[np.flatnonzero(np.isnan(history.beta))[0]]
-    at = history.iteration[np.flatnonzero(~np.isnan(history.beta))[-1]]
-    assert at / first <= begun < history.epoch[-1]
-    assert len(history.estimates) > 0
-    assert history.estimates[-1, 0] <= begun
+    by_sdca = ~np.isnan(history.beta)
+    assert history.epoch[by_sdca].tolist() == pytest.approx([0.0, 7.001], abs=1 / 300)
+    assert history.iteration[by_sdca].tolist() == [0, 2101]
+    assert (history.epoch[~by_sdca] >= 8.0).all()
+    assert 0 < history.estimates[-1, 0] <= 7.01
 
 
 def test_the_same_seed_gives_the_same_bits():
@@ -177,13 +223,18 @@ def test_ctrl_c_after_the_change():
     assert solution.certificate.gap == solution.history.gap.min()
 
 
-def test_ctrl_c_during_the_change(monkeypatch):
+@pytest.mark.parametrize(
+    "where", [(HostDataset, "newton_trainer"), (training, "blas_threads")], ids=["trainer", "blas"]
+)
+def test_ctrl_c_during_the_change(where, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(HostDataset, "newton_trainer", interrupt)
+    monkeypatch.setattr(*where, interrupt)
     solution = slow_fit(tol=1e-5, warn=False)
     assert solution.status is Status.INTERRUPTED
+    assert isinstance(solution.method, Aggressive)
+    assert solution.batch_size == 1
     assert solution.certificate.gap <= solution.history.gap[-1]
     assert np.isfinite(solution.certificate.bound)
 
@@ -200,13 +251,43 @@ def test_the_best_points_of_sdca_are_taken_along(loss, monkeypatch):
 
     monkeypatch.setattr("batchsvm.engines.newton.NewtonTrainer._iterate", worse)
     monkeypatch.setattr("batchsvm.engines.proximal_newton.ProximalNewtonTrainer._iterate", worse)
-    monkeypatch.setattr("batchsvm.core.choice.trial_of", lambda *_: Trial(5.0, 0.0))
+    monkeypatch.setattr("batchsvm.core.choice.trial_of", lambda *_: Trial(5.0, 25.0, 0.0))
     solution = batchsvm.fit(X, y, loss, 1e-6, tol=1e-9, max_epochs=50, random_state=0, warn=False)
     assert isinstance(solution.method, Newton)
     assert solution.certificate.primal == solution.history.primal.min()
     again = batchsvm.certify(X, y, solution.w, solution.alpha, loss, 1e-6)
     assert again.primal == pytest.approx(solution.certificate.primal, rel=1e-12)
     assert again.dual == pytest.approx(solution.certificate.dual, rel=1e-12)
+
+
+def test_a_stop_flag_at_a_check_ends_the_fit(monkeypatch):
+    """As Ctrl-C does in one of several threads."""
+    flag, is_due = StopFlag(), ChangeOver.is_due
+
+    def stop(self, *args):
+        flag.set()
+        return is_due(self, *args)
+
+    X, y = much_alike()
+    monkeypatch.setattr(ChangeOver, "is_due", stop)
+    with placed(X) as data:
+        [solution] = training.train(
+            data, one_problem(data, y, lam=1e-6), FitOptions(), training.Start(0), flag
+        )
+    assert solution.status is Status.INTERRUPTED
+    assert isinstance(solution.method, Aggressive)
+
+
+def test_no_warning_of_columns_where_newtons_method_may_take_over():
+    X, y = far_apart()
+    X[:, 1:20] *= 1e5
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        assert batchsvm.fit(X, y, random_state=0).plan.fallback == "newton"
+    wide = sp.hstack([sp.csr_array(X), sp.csr_array((len(y), 4000))], format="csr")
+    with pytest.warns(ConvergenceWarning) as found:
+        batchsvm.fit(wide, y, "logistic", max_epochs=20)
+    assert "columns of X differ in size" in str(found[0].message)
 
 
 def test_few_epochs_end_in_the_trial_or_after_it():

@@ -13,7 +13,7 @@ from sklearn.svm import LinearSVC
 import batchsvm
 from batchsvm import BatchSVC, BatchSVR
 from batchsvm.core.layout import Workload
-from batchsvm.core.newton_choice import largest_second_derivative, newton_rival
+from batchsvm.core.newton_choice import largest_second_derivative, newton_alternative
 from batchsvm.core.problem import Facts, make_problem
 from batchsvm.core.tuning import DEFAULT_TUNING
 from batchsvm.engines.newton_equation import (
@@ -213,7 +213,8 @@ def reason(loss, n=100_000, d=30, lam=1e-4, weight=1.0, norm2=30.0, nonzeros=Non
     one = np.ones(k)
     facts = Facts(n, d, 1.0, n * one, n * one, weight * one, norm2 * one)
     work = Workload(n, d, nonzeros or n * d, True, 1, DEFAULT_TUNING)
-    found = newton_rival(work, problem, facts, 1e-3, lambda: norm2 if mean is None else mean)
+    mean = norm2 if mean is None else mean
+    found = newton_alternative(work, problem, facts, 1e-3, lambda: mean)
     return None if found is None else found.reason
 
 

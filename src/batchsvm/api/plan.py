@@ -119,8 +119,9 @@ def plan(
     Parameters
     ----------
     y : array of shape (n,), optional
-        Needed only for regression losses, where P(0) depends on it, and for more than two classes,
-        among which threads are divided.  X may be a source; y is then the name of the column of
+        Needed for regression losses, where P(0) depends on it, for free intercepts, whose scale
+        depends on the shares of the classes, and for more than two classes, among which threads are
+        divided.  X may be a source; y is then the name of the column of
         the labels.
     sigma2 : float, optional
         An upper bound on sigma^2 that is known, such as that of `batchsvm.sigma2(X)`.  Otherwise

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from batchsvm.core import checks
-from batchsvm.core.change_over import trial_of
+from batchsvm.core.change_over import Trial, trial_of
 from batchsvm.core.device_layout import DeviceSize, DeviceWork, lay_out_on_device
 from batchsvm.core.layout import (
     Layout,
@@ -19,7 +19,7 @@ from batchsvm.core.layout import (
     lay_out_newton,
     workload_of,
 )
-from batchsvm.core.newton_choice import PROXIMAL_ITERATIONS, Rival, newton_rival
+from batchsvm.core.newton_choice import PROXIMAL_ITERATIONS, Alternative, newton_alternative
 from batchsvm.core.options import FitOptions
 from batchsvm.core.planning import Plan, make_plan
 from batchsvm.core.problem import Facts, Problem
@@ -61,9 +61,9 @@ def choose(
         lam_n = float(problem.lam[0]) * float(facts.total_weight[0])
         norm2 = float(facts.largest_norm2[0])
         layout = lay_out(work, options.averaging is not None, lambda: found.value, lam_n, norm2)
-        rival = rival_of(data, problem, facts, options)
-        if rival is not None:
-            layout = _with_rival(work, layout, rival, options.max_epochs)
+        newton = newton_alternative_of(data, problem, facts, options)
+        if newton is not None:
+            layout = _with_newton(work, layout, *newton)
         return layout, make_plan(problem, facts, work.columns, tol, found, layout)
     layout = _lay_out_as_asked(data, problem, options, size)
     method = layout.method
@@ -84,30 +84,36 @@ def choose(
     return layout, plan
 
 
-def _with_rival(work: Workload, layout: Layout, rival: Rival, max_epochs: float) -> Layout:
-    """Newton's method, or SDCA first where it can be tried at a part of the price."""
-    trial = trial_of(rival.epochs, max_epochs)
+def _with_newton(
+    work: Workload, layout: Layout, newton: Alternative, trial: Trial | None
+) -> Layout:
+    """Newton's method, or this layout with a trial."""
     if trial is None:
-        forms = work.columns <= work.tuning.max_hessian_columns
-        return lay_out_newton(work, Newton(), "auto", rival.reason) if forms else layout
+        return lay_out_newton(work, Newton(), "auto", newton.reason)
     words = (
-        f"{layout.reason}; Newton's method takes over if the gap falls too slowly, which is looked"
-        f" at after {trial.epochs:.2g} epochs, twice as many, and so on: {rival.reason}"
+        f"SDCA is tried first ({layout.reason}); the gap is checked after {trial}, and Newton's"
+        f" method takes over if it falls too slowly: {newton.reason}"
     )
     return layout._replace(trial=trial, reason=words)
 
 
-def rival_of(data: Dataset, problem: Problem, facts: Facts, options: FitOptions) -> Rival | None:
-    """Newton's method as a rival of SDCA under "auto"; None where something was asked for that it
-    does not offer, it may not take as many iterations as it needs, or SDCA is likely to be
-    faster."""
+def newton_alternative_of(
+    data: Dataset, problem: Problem, facts: Facts, options: FitOptions
+) -> tuple[Alternative, Trial | None] | None:
+    """Newton's method, which "auto" takes or may go on with after a trial of SDCA.  None where
+    something was asked for that it does not offer, where it may not take as many iterations as it
+    needs, or where SDCA is likely to be faster."""
     enough = 1 if is_smooth(problem.loss) else 2 * PROXIMAL_ITERATIONS
     if not data.cheap_passes or options.max_epochs < enough or options.averaging is not None:
         return None
     if options.checkpoints is not None or options.saving is not None:
         return None
     work = workload_of(data, problem)
-    return newton_rival(work, problem, facts, options.tol, lambda: data.mean_norm2)
+    found = newton_alternative(work, problem, facts, options.tol, lambda: data.mean_norm2)
+    if found is None:
+        return None
+    trial = trial_of(found.epochs, options.max_epochs)
+    return (found, trial) if trial is not None or found.forms_hessian else None
 
 
 def _lay_out_as_asked(

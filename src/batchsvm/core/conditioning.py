@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse
 
-from batchsvm.core.choice import rival_of
+from batchsvm.core.choice import newton_alternative_of
 from batchsvm.core.convergence_warning import warn_of_convergence
 from batchsvm.core.options import FitOptions
 from batchsvm.core.problem import Problem
@@ -42,10 +42,10 @@ def warn_of_columns(data: Dataset, problem: Problem, options: FitOptions) -> Non
 
 
 def _takes_newton(data: Dataset, problem: Problem, options: FitOptions) -> bool:
-    """Whether "auto" is Newton's method, or goes on with it where the gap falls slowly."""
+    """Whether "auto" is Newton's method, or may go on with it."""
     if options.method is not None or options.batch_size != "auto":
         return False
-    return rival_of(data, problem, data.facts(problem), options) is not None
+    return newton_alternative_of(data, problem, data.facts(problem), options) is not None
 
 
 def column_ratio(data: Dataset) -> float:

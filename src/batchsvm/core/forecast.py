@@ -16,12 +16,11 @@ from batchsvm.core.layout import Workload
 from batchsvm.core.newton_choice import (
     LEAST_TOL,
     has_closed_form,
+    has_short_steps,
     largest_second_derivative,
     newton_ns,
 )
 from batchsvm.core.problem import Facts, Problem
-from batchsvm.losses import Logistic
-from batchsvm.losses.classification import SMALL_CURVATURE
 from batchsvm.methods import Newton, is_smooth
 
 if TYPE_CHECKING:
@@ -92,17 +91,18 @@ def forecast(
         return ()
     epochs = min(epochs_of(problem, facts, plan.tol), max_epochs)
     newton = plan.method == Newton.name
-    by_newton = _set_up_ns(data) + newton_ns(work, is_smooth(problem.loss), plan.tol)
+    is_hard = plan.fallback == Newton.name
+    by_newton = _set_up_ns(data) + newton_ns(work, is_smooth(problem.loss), plan.tol, is_hard)
     on_cpu = by_newton if newton else _sdca_ns(data, problem, facts, epochs)
-    if plan.fallback:  # after a trial of SDCA
+    if is_hard:  # after a trial of SDCA
         on_cpu = min(on_cpu, (1 + TRIAL_PART) * by_newton)
     own = 1 if data.engine != "cpu" else plan.workers
     found = [Forecast("cpu", 1, on_cpu * NS)]
     if own > 1:
         found.append(Forecast("cpu", own, on_cpu / own**THREAD_POWER * NS))
-    if not newton:
+    if not (newton or is_hard):  # which those engines do not choose by themselves
         found.append(Forecast("gpu", 1, _gpu_ns(data, epochs) * NS))
-    found.append(Forecast("streamed", 1, _streamed_ns(data, on_cpu) * NS))
+        found.append(Forecast("streamed", 1, _streamed_ns(data, on_cpu) * NS))
     return tuple(sorted(found, key=lambda one: (one.engine, one.threads) != (data.engine, own)))
 
 
@@ -142,10 +142,10 @@ def _set_up_ns(data: Dataset) -> float:
 
 
 def _sdca_ns(data: Dataset, problem: Problem, facts: Facts, epochs: float) -> float:
-    is_short = isinstance(problem.loss, Logistic) and _curvature(problem, facts) <= SMALL_CURVATURE
     visit = ROW_VISIT + ENTRY_VISIT * _entry(data) * data.nonzeros / data.n
     visit += 0.0 if 8 * data.nonzeros < CACHE_BYTES else FAR_VISIT
     if not has_closed_form(problem.loss):
+        is_short = has_short_steps(problem.loss, _curvature(problem, facts))
         visit += SHORT_TRANSCENDENTAL if is_short else TRANSCENDENTAL
     return _set_up_ns(data) + epochs * data.n * visit + _pass_ns(data, problem)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from heapq import merge
 from math import ceil, inf, isfinite
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ from batchsvm.core.parallel import StopFlag
 from batchsvm.core.problem import Problem
 from batchsvm.core.saving import Note, Resumable, Resumed, Saver
 from batchsvm.core.solution import Checkpoint, History, Status, no_estimates
-from batchsvm.core.stops import checkpoints, stops_of, with_looks
+from batchsvm.core.stops import checkpoints, stops_of
 from batchsvm.core.warning import warn_user
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Loop:
         Of the points that the trainer has kept.
     statuses : list of Status or None
         Why each problem stopped; None while it is in training.
-    gives_way : bool
+    changes_over : bool
         Whether training has ended since another trainer is likely to be faster.
     """
 
@@ -79,7 +80,7 @@ class Loop:
         self._seconds = self._certify_seconds = 0.0
         self._before = 0, 0.0  # iterations and epochs of an earlier trainer
         self._estimates: np.ndarray | None = None  # of an earlier trainer
-        self._trial, self.gives_way = trial, False
+        self._trial, self.changes_over = trial, False
         self._change_over: ChangeOver | None = None
         # Whether an estimate may end training, since nobody reads the certificate.
         self._trusts_estimates = not options.proves and trainer.estimates_are_reliable
@@ -95,7 +96,8 @@ class Loop:
         rows that cannot be read any more end it with the best points so far.
 
         Certificates are made after the iterations asked for, or when an estimate says that one
-        is worth its price.  With a trial, it ends early where `gives_way` then says so.
+        is worth its price.  With a trial, training ends where another trainer is to go on, which
+        `changes_over` then says.
         """
 
         def work() -> None:
@@ -104,7 +106,7 @@ class Loop:
             else:
                 self._go_on(resumed)
             if self._trial is not None:
-                self._change_over = ChangeOver(self._trial, _gap_of(self.best[0]))
+                self._change_over = ChangeOver(self._trial, self._gap())
             self._train(stop)
 
         self._run(work, stop)
@@ -117,13 +119,16 @@ class Loop:
             W, dual = self.trainer.best()
             trainer = follow(dual)
             trainer.keep_primal(W, np.ones(1, np.bool_))
-            self._estimates = self._estimates_of(self.trainer)
-            self._before = int(self._records[0][-1][0]), self._records[0][-1][1]
-            self.trainer, self.rows_per_iteration = trainer, trainer.facts.rows
-            self._iterations, self._trusts_estimates = [0], False
+            estimates, rows = self._estimates_of(self.trainer), trainer.facts.rows
+            last = self._records[0][-1]
+            before = int(last[0]), last[1]
+            # Python raises KeyboardInterrupt in calls and loops, not between assignments.
+            self.trainer, self.rows_per_iteration, self._iterations = trainer, rows, [0]
+            self._before, self._estimates = before, estimates
+            self._trusts_estimates = False  # those of Newton's method
             self._train(stop)
 
-        self.gives_way, self._change_over = False, None
+        self.changes_over, self._change_over = False, None
         self._run(work, stop)
 
     def _run(self, work: Callable[[], None], stop: StopFlag) -> None:
@@ -145,7 +150,9 @@ class Loop:
             return
         if interrupted and self._open():
             self._certify_what_is_there(stop)
-        if self.gives_way and not interrupted:
+        if interrupted:
+            self.changes_over = False
+        if self.changes_over:
             return
         last = Status.INTERRUPTED if interrupted else Status.MAX_EPOCHS
         self.statuses = [status or last for status in self.statuses]
@@ -200,7 +207,8 @@ class Loop:
         iterations = ceil(min((options.max_epochs - self._before[1]) * n / b, MOST_ITERATIONS))
         ours = checkpoints(iterations, n / b, options.averaging == "tail")
         if self._change_over is not None:
-            ours = with_looks(ours, self._change_over.trial.looks(n / b), iterations)
+            checks = self._change_over.trial.iterations(n / b)
+            ours = merge(ours, [at for at in checks if at < iterations])
         asked = None if options.checkpoints is None else iter(options.checkpoints)
         hopes = [1.0] * self.problem.k  # how much below its goal an estimate has to be
         for until, is_ours in stops_of(asked, ours, iterations):
@@ -230,11 +238,17 @@ class Loop:
             trainer.restart_average()
 
     def _is_slow(self) -> bool:
-        """Whether another trainer is to go on, which `gives_way` then says."""
+        """Whether another trainer is to go on, which `changes_over` then says."""
         if self._change_over is not None:
-            epoch, gap = self._records[0][-1][1], _gap_of(self.best[0])
-            self.gives_way = self._change_over.is_due(epoch, gap, self._goal(0))
-        return self.gives_way
+            epoch = self._records[0][-1][1]
+            self.changes_over = self._change_over.is_due(epoch, self._gap(), self._goal(0))
+        return self.changes_over
+
+    def _gap(self) -> float:
+        """That of the best points of the one problem."""
+        [best] = self.best
+        assert best is not None
+        return best.gap
 
     def _full_pass(self, certifies: list[int], may_certify: list[int]) -> None:
         """Make a full pass, and certify the points for which that is asked, or for which it may
@@ -370,10 +384,6 @@ class Loop:
         certificates = assemble_some(problem, trainer.sums(here), trainer.combination(), running)
         better = {k: c for k, c in certificates.items() if best[k].joined(c) != best[k]}
         self._keep(better, here)
-
-
-def _gap_of(certificate: Certificate | None) -> float:
-    return inf if certificate is None else certificate.gap
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -28,7 +28,7 @@ from batchsvm.core.layout import Workload
 from batchsvm.core.problem import Facts, Problem
 from batchsvm.losses import Logistic, Loss
 from batchsvm.losses.classification import SMALL_CURVATURE
-from batchsvm.methods import is_smooth
+from batchsvm.methods import Newton, is_smooth
 
 # Nanoseconds on one thread, and counts, as they were seen in trials on two cores.
 NEWTON_ITERATIONS, NEWTON_HESSIANS = 4.5, 2.0  # the first Hessians are of few rows
@@ -40,7 +40,7 @@ PAIR_NS = 0.07  # of two columns in a dense row, if the Hessian stays in a core'
 FAR_PAIR_NS = 0.14  # else
 SPARSE_PAIR_NS = 1.0
 CG_STEPS, CG_ROW_NS = 20.0, 20.0  # of conjugate gradients, where the Hessian is not formed
-FAR_CG = 5.0  # times as many, in all steps, where lam is so small that SDCA may be slow
+FAR_CG = 5.0  # times as many, where lam is so small that SDCA may need many epochs
 FACTOR_NS = 0.024  # of the p^3 of a Cholesky factor
 VISIT_NS = 35.0  # of a row in SDCA, with a closed form for its step
 LONG_VISIT_NS = 250.0  # without one
@@ -54,25 +54,26 @@ MAX_STEEPNESS = 100.0  # of phi'': a loss with a sharper bend is nearly one with
 MAX_PULL = 1e30  # of a row: beyond, the Hessian has no digits left for the other rows
 
 
-class Rival(NamedTuple):
+class Alternative(NamedTuple):
     """Newton's method, where it is likely to be faster than SDCA."""
 
     reason: str
-    epochs: float  # of SDCA, that take as long
+    epochs: float  # epochs of SDCA that take as long as Newton's method
+    forms_hessian: bool
 
 
-def newton_rival(
+def newton_alternative(
     work: Workload, problem: Problem, facts: Facts, tol: float, mean_norm2: Callable[[], float]
-) -> Rival | None:
+) -> Alternative | None:
     """Newton's method; None where SDCA is likely to be faster.  The mean of ||x_i||^2 is asked for
     if the largest one speaks for Newton's method."""
     if problem.k != 1 or problem.radius < inf:
         return None
     smooth = is_smooth(problem.loss)
-    forms = work.columns <= work.tuning.max_hessian_columns
+    forms = forms_hessian(work)
     if not forms and (work.rests or not smooth):  # epochs of the few rows that move are cheap
         return None
-    newton = newton_ns(work, smooth, tol) * (1.0 if forms else FAR_CG)
+    newton = newton_ns(work, smooth, tol, is_hard=True)
     if smooth:
         steepness = largest_second_derivative(problem.loss)
         if not steepness <= MAX_STEEPNESS:
@@ -104,19 +105,26 @@ def newton_rival(
         f"{cost}; SDCA may need some {epochs:.2g} epochs, since one of its steps moves the response"
         f" of its row about {pull:.2g} times as far as the loss asks for"
     )
-    return Rival(words, newton_epochs)
+    return Alternative(words, newton_epochs, forms)
 
 
-def newton_ns(work: Workload, smooth: bool, tol: float) -> float:
-    """What Newton's method takes, for a smooth loss or for one with kinks."""
+def forms_hessian(work: Workload) -> bool:
+    """Whether Newton's method forms the Hessian, if it is left the choice."""
+    return Newton().forms_hessian(work.columns, work.tuning.max_hessian_columns)
+
+
+def newton_ns(work: Workload, smooth: bool, tol: float, is_hard: bool = False) -> float:
+    """What Newton's method takes, for a smooth loss or for one with kinks; a problem is hard if
+    SDCA may need many epochs."""
     more = max(log10(1.0 / max(tol, LEAST_TOL)) / 3 - 1.0, 0.0)  # steps over all rows
     p, n, mean = work.columns, work.n, work.nonzeros / work.n
     is_dense = work.nonzeros == n * p
     entry = DENSE_ENTRY_NS if is_dense else SPARSE_ENTRY_NS
     iterations = more + (NEWTON_ITERATIONS if smooth else PROXIMAL_ITERATIONS)
     alone = ITERATION_NS + n * (ROW_NS + entry * mean)
-    if p > work.tuning.max_hessian_columns:
-        return iterations * (alone + n * CG_STEPS * (CG_ROW_NS + 2 * entry * mean))
+    if not forms_hessian(work):
+        steps = CG_STEPS * (FAR_CG if is_hard else 1.0)
+        return iterations * (alone + n * steps * (CG_ROW_NS + 2 * entry * mean))
     dense_pair = PAIR_NS if p <= work.tuning.max_outer_columns else FAR_PAIR_NS
     pairs = min(dense_pair * p * p / 2, SPARSE_PAIR_NS * mean * mean / 2)
     hessians = more + (NEWTON_HESSIANS if smooth else PROXIMAL_HESSIANS)
@@ -125,9 +133,13 @@ def newton_ns(work: Workload, smooth: bool, tol: float) -> float:
 
 def visit_ns(work: Workload, loss: Loss, curvature: float) -> float:
     """What a visit of SDCA takes, if a step has this curvature, ||x_i||^2 c_i / (lam N)."""
-    is_short = isinstance(loss, Logistic) and curvature <= SMALL_CURVATURE
-    step = SHORT_VISIT_NS if is_short else LONG_VISIT_NS
+    step = SHORT_VISIT_NS if has_short_steps(loss, curvature) else LONG_VISIT_NS
     return (VISIT_NS if has_closed_form(loss) else step) + VISIT_ENTRY_NS * work.nonzeros / work.n
+
+
+def has_short_steps(loss: Loss, curvature: float) -> bool:
+    """Whether the steps of SDCA on all rows are short ones of the logistic loss."""
+    return isinstance(loss, Logistic) and curvature <= SMALL_CURVATURE
 
 
 def has_closed_form(loss: Loss) -> bool:

@@ -128,7 +128,8 @@ class Plan:
         at_once = f", {self.batches} batches at once" if self.batches > 1 else ""
         whole = self.batch_size == 1 or self.method == Newton.name
         size = "" if whole else f", batches of {self.batch_size:,} rows"
-        what = f"{self.method_in_words}{size}{at_once}, {_threads(self.workers)}"
+        then = f", then {method_in_words(self.fallback, None)} if needed" if self.fallback else ""
+        what = f"{self.method_in_words}{size}{at_once}{then}, {_threads(self.workers)}"
         lines = [f"training: {what}: {self.reason}"]
         if self.times:
             lines.append("expected time of one fit, roughly:")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from heapq import merge
-from itertools import takewhile
 
 # A certificate costs up to one epoch: one in twenty takes little of the run.
 EPOCHS_PER_CERTIFICATE = 20.0
@@ -47,8 +45,3 @@ def stops_of(
         last = stop
         yield stop, False
     yield from ((stop, True) for stop in ours if stop > last)
-
-
-def with_looks(ours: Iterator[int], looks: Iterator[int], iterations: int) -> Iterator[int]:
-    """Our checkpoints with others, which increase, but for those behind the last iteration."""
-    return merge(ours, takewhile(lambda at: at < iterations, looks))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -68,18 +68,22 @@ def train(
     rows, stop = min(plan.batch_size * plan.batches, plan.n), stop or StopFlag()
     loop = Loop(data, problem, trainer, rows, options, layout.trial)
     method, batch_size = layout.method, plan.batch_size
-    with blas_threads(data.jobs) if isinstance(method, Newton) else nullcontext():
+    with ExitStack() as stack:
+        if isinstance(method, Newton):
+            stack.enter_context(blas_threads(data.jobs))
         loop.train(dual is not None, stop, resumed)
-    if loop.gives_way:
-        method, batch_size = Newton(), plan.n
+        if loop.changes_over:
+            by_newton = replace(schedule, method=Newton(), batch_size=plan.n)
 
-        def follow(best: Dual) -> Trainer:
-            newton = data.newton_trainer(problem, trainer)
-            newton.start(replace(schedule, method=method, batch_size=batch_size), best)
-            return newton
+            def follow(best: Dual) -> Trainer:
+                stack.enter_context(blas_threads(data.jobs))
+                newton = data.newton_trainer(problem, trainer)
+                newton.start(by_newton, best)
+                return newton
 
-        with blas_threads(data.jobs):
             loop.go_on_with(follow, stop)
+            if loop.trainer is not trainer:
+                method, batch_size = by_newton.method, by_newton.batch_size
     W, best = loop.trainer.best()
     solutions = []
     for k in range(problem.k):

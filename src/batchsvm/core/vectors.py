@@ -39,6 +39,12 @@ def _all_chunk_products(u, v, out):
     chunk_products(u, v, out, 0, out.size)
 
 
+@Kernel
+def _chunk_squares_of_rows(rows, out):
+    for k in range(len(rows)):
+        chunk_products(rows[k], rows[k], out[k], 0, out.shape[1])
+
+
 def chunks_of(v: np.ndarray) -> int:
     """How many chunks a vector has."""
     return -(-v.size // CHUNK)
@@ -60,4 +66,7 @@ def norm(v: np.ndarray) -> float:
 
 def column_norms(V: np.ndarray) -> np.ndarray:
     """||v|| of each column, to the same bits as `norm` computes it."""
-    return np.array([norm(v) for v in np.ascontiguousarray(V.T)])
+    rows = np.ascontiguousarray(V.T)
+    sums = np.empty((len(rows), -(-len(V) // CHUNK)))
+    _chunk_squares_of_rows(rows, sums)
+    return np.sqrt(sums.sum(axis=1))  # pairwise: the terms of a row are next to each other

@@ -193,8 +193,8 @@ class Trainer(Protocol):
         ...
 
     def best(self) -> tuple[np.ndarray, Dual]:
-        """What was kept: W, (p, K), and the dual points.  As long as nothing was, W is 0, and the
-        dual point is the one that training began with."""
+        """What was kept: W, (p, K), and the dual points.  After a cold start, before anything was
+        kept, both are 0."""
         ...
 
     def restart_average(self) -> None:

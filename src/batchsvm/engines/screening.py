@@ -93,7 +93,8 @@ class Screening(NamedTuple):
         return 1 if self.skips or n < MIN_SAMPLED_ROWS else VISITS_PER_TERM
 
     def looks_at_rise(self, batch, batches):
-        """Whether the rise of D is looked at in this batch of an epoch of so many."""
+        """Whether the rise of D is looked at in this batch of an epoch of so many; without an order
+        of all rows, each batch is the first one."""
         return batches < MIN_SAMPLED_BATCHES or batch % BATCHES_PER_RISE == 0
 
     def kept_promise(self):

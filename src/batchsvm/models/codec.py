@@ -336,8 +336,8 @@ def _decode_plan(entry: Any) -> Plan:
     n, d, size, workers = (checks.whole(k, entry[k], 0, 2**62, "a count") for k in counts)
     lam, tol = from_json(entry["lam"]), from_json(entry["tol"])
     batches = checks.whole("batches", entry.get("batches", 1), 1, 2**62, "a count")
-    words = (_word(entry.get(key, "")) for key in ("reason", "method", "fallback"))
-    reason, method, fallback = words
+    reason = _word(entry["reason"])
+    method, fallback = (_word(entry.get(key, "")) for key in ("method", "fallback"))
     return Plan(n, d, lam, tol, sigma2, size, workers, reason, table, batches, method, fallback)
 
 
