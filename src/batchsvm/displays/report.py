@@ -117,8 +117,9 @@ def in_words(certificate: Certificate, tol: float | None, converged: bool = Fals
     met = certificate.relative_gap <= tol
     if converged and not met:
         return (
-            f"{text} The objective is small beside that of the best constant model, by which the"
-            f" tolerance of {100 * tol:.3g} % counts twice then: the bound is within it."
+            f"{text} The objective is next to nothing beside that of the best constant model. The"
+            f" bound is within {100 * tol:.3g} % of {100 * tol:.3g} % of the latter, which counts as"
+            " converged."
         )
     return text + (
         f" That is within the tolerance of {100 * tol:.3g} % that was asked for."
