@@ -118,8 +118,8 @@ def in_words(certificate: Certificate, tol: float | None, converged: bool = Fals
     if converged and not met:
         return (
             f"{text} The objective is next to nothing beside that of the best constant model. The"
-            f" bound is within {100 * tol:.3g} % of {100 * tol:.3g} % of the latter, which counts as"
-            " converged."
+            f" bound is within {100 * tol:.3g} % of {100 * tol:.3g} % of the latter, which counts"
+            " as converged."
         )
     return text + (
         f" That is within the tolerance of {100 * tol:.3g} % that was asked for."
