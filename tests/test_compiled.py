@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
 
+import numba
 import numpy as np
 import pytest
 
@@ -66,6 +67,36 @@ def test_ctrl_c_waits_until_our_kernels_are_compiled(module, ctrl_c):
     assert signal.getsignal(signal.SIGINT) is before
     listener.on_start(event)
     listener.on_end(event)  # once is enough
+
+
+def test_the_clock_stands_still_while_kernels_are_compiled(monkeypatch):
+    now, listener = [100.0], compiled._CompileTime()
+    fake = SimpleNamespace(perf_counter=lambda: now[0], monotonic=lambda: now[0])
+    monkeypatch.setattr(compiled, "time", fake)
+    monkeypatch.setattr(compiled, "_compile_time", listener)
+    began = compiled.clock()
+    for step, happens in ((1, listener.on_start), (5, listener.on_start), (1, listener.on_end),
+                          (2, listener.on_end), (4, None)):  # fmt: skip
+        now[0] += step
+        if happens is not None:
+            happens(None)
+    assert compiled.clock() - began == 1 + 4  # from the first start to the last end are 8
+
+
+def test_numba_tells_the_clock_what_it_compiles():
+    before = compiled._compile_time.seconds
+    assert numba.njit(lambda x: x + 1.0)(1.0) == 2.0
+    assert compiled._compile_time.seconds > before
+
+
+@pytest.mark.parametrize("intercept", [None, "free"])
+def test_fits_tell_the_time_by_that_clock(intercept, monkeypatch):
+    monkeypatch.setattr("batchsvm.core.loop.clock", lambda: 7.0)
+    monkeypatch.setattr("batchsvm.core.intercept.clock", lambda: 7.0)
+    X, y = toy("hinge")
+    [solution] = batchsvm.fit_many(X, y[:, np.newaxis], intercept=intercept, random_state=0)
+    assert not solution.history.seconds.any()
+    assert not solution.history.certify_seconds.any()
 
 
 def test_an_unwritable_cache_is_no_obstacle(tmp_path):

@@ -275,5 +275,30 @@ class _CtrlCAfterCompiling(event.Listener):
                 before(*self.pressed)
 
 
+class _CompileTime(event.Listener):
+    """Adds up the time in which kernels are compiled; Numba compiles one at a time."""
+
+    seconds, depth, began = 0.0, 0, 0.0
+
+    def on_start(self, event: Any) -> None:
+        self.depth += 1
+        if self.depth == 1:
+            self.began = time.perf_counter()
+
+    def on_end(self, event: Any) -> None:
+        self.depth -= 1
+        if self.depth == 0:
+            self.seconds += time.perf_counter() - self.began
+
+
+_compile_time = _CompileTime()
+
+
+def clock() -> float:
+    """A clock in seconds that stands still while kernels are compiled."""
+    return time.perf_counter() - _compile_time.seconds
+
+
 event.register("numba:compile", _CompileNotice())
 event.register("numba:compile", _CtrlCAfterCompiling())
+event.register("numba:compile", _compile_time)

@@ -38,7 +38,7 @@ class Trial(NamedTuple):
         return [ceil((1 - ROUNDING) * epochs * per_epoch) for epochs in self.epochs]
 
     def __str__(self) -> str:
-        shown = ", ".join(f"{epochs:.2g}" for epochs in self.epochs[:3])
+        shown = ", ".join(f"{epochs:.0f}" for epochs in self.epochs[:3])
         return f"{shown}{', ...' if len(self.epochs) > 3 else ''} epochs"
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from heapq import merge
 from math import ceil, inf, isfinite
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from batchsvm.compiled import clock
 from batchsvm.core.best_constant import primal_at_zero
 from batchsvm.core.certificate import (
     UNPROVEN,
@@ -217,9 +217,9 @@ class Loop:
             while running := [k for k in self._open() if self._iterations[k] < until]:
                 targets = np.full(self.problem.k, np.nan)
                 targets[running] = [hopes[k] * self._aim(k) for k in running] if aims else -inf
-                began = perf_counter()
+                began = clock()
                 progress = trainer.run(until, targets, stop)
-                self._seconds += perf_counter() - began
+                self._seconds += clock() - began
                 self._iterations = progress.iterations.tolist()
                 if stop.is_set:
                     return
@@ -253,7 +253,7 @@ class Loop:
     def _full_pass(self, certifies: list[int], may_certify: list[int]) -> None:
         """Make a full pass, and certify the points for which that is asked, or for which it may
         be done and ends the run."""
-        began = perf_counter()
+        began = clock()
         trainer, problem = self.trainer, self.problem
         W = trainer.point()
         sums = trainer.sums(W, screen=True)
@@ -282,10 +282,10 @@ class Loop:
             ]  # fmt: skip
         which = sorted({*certifies, *within})
         if not which:
-            self._seconds += perf_counter() - began
+            self._seconds += clock() - began
             return
         certificates = assemble_some(problem, sums, trainer.combination(), which)
-        self._certify_seconds += perf_counter() - began
+        self._certify_seconds += clock() - began
         self._record(certificates, W)
 
     def _record(self, certificates: dict[int, Certificate], W: np.ndarray) -> None:
