@@ -204,6 +204,22 @@ def test_conjugate_gradients_stop_at_their_goal():
         assert np.linalg.norm(matrix @ found - right) <= 1.001 * goal
 
 
+@pytest.mark.parametrize("factor", [0.0, -1.0, np.nan])
+def test_conjugate_gradients_end_where_there_is_no_curvature(factor):
+    right = np.ones(5)
+    assert not conjugate_gradients(lambda v: factor * v, right, 1e-9).any()
+
+
+def test_products_that_underflow_are_no_error():
+    """The Hessian has no factor, and its products are 0."""
+    rng = np.random.default_rng(0)
+    X = 1e-100 * rng.normal(size=(60, 8))
+    y = np.where(rng.random(60) < 0.5, 1.0, -1.0)
+    for loss in ("absolute", "squared_hinge", "logistic"):
+        solution = quietly(X, y, loss, lam=1e-214, method=Newton("cg"), tol=1e-8, max_epochs=40)
+        assert np.isfinite(solution.certificate.bound)
+
+
 # When "auto" takes it.
 
 

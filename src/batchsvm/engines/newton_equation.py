@@ -74,7 +74,10 @@ def conjugate_gradients(
             if size2 <= goal * goal:
                 break
             product = times(direction)
-            length = size2 / inner(direction, product)
+            curvature = inner(direction, product)
+            if not curvature > 0.0:  # it underflows, or rounding has made the matrix indefinite
+                break
+            length = size2 / curvature
             found += length * direction
             residual -= length * product
             size2, before = inner(residual, residual), size2
