@@ -16,6 +16,7 @@ class Tuning:
     # Passes over all rows.
     min_parallel_nonzeros: int = 2**22  # a pass over fewer is nearly over when a thread begins
     min_worker_pass_nonzeros: int = 2**20  # in the part of a worker, or starting it takes longer
+    min_worker_rows: int = 2**19  # of work that takes a few numbers per row, and none of X
     min_shared_pass_nonzeros: int = 2**19  # the same, where columns are few enough to be exchanged
     max_exchanged_columns: int = 4096  # so few that each worker can have a vector of them
     entries_per_sum: int = 4  # or, for a combination of rows, so many entries for each number of it
@@ -50,7 +51,7 @@ class Tuning:
     # the longer, beside the steps, the more blocks there are and the fewer steps meet in a column.
     unaware_rows: float = 0.9  # of all blocks between two exchanges, times lam N/sigma^2
     unaware_touches: float = 4.0  # of a column between two exchanges, times lam N
-    min_rows_per_ranked_block: int = 56
+    min_rows_per_ranked_block: int = 112  # with fewer, waiting takes longer than the steps
     max_rows_per_ranked_block: int = 1024
     exchange_cost: float = 3.5  # of an exchange beside the steps, times blocks over touches
     slice_cost: float = 22.0  # of a visit to a part of a row, in entries

@@ -74,6 +74,7 @@ class CpuDataset(HostDataset):
         worth = max(2, self.nonzeros // tuning.min_worker_pass_nonzeros)
         self.pass_pool = self.pool.limited_to(worth) if self.nonzeros >= least else WorkerPool()
         self._blocks = blocks_of(self.n, self.pass_pool.size, tuning.max_block_rows)
+        self._rows_pool = self.pass_pool.limited_to(max(1, self.n // tuning.min_worker_rows))
 
     # What it is.
 
@@ -88,7 +89,7 @@ class CpuDataset(HostDataset):
         placed = self._placed
         if placed.norms2 is None:
             found = np.empty(self.n)
-            self.over_blocks(lambda i, j: some_norms2(self.rows, i, found[i:j]))
+            self.pass_over_blocks(lambda i, j: some_norms2(self.rows, i, found[i:j]))
             self.refuse_infinite(found)
             placed.norms2 = found
         return placed.norms2
@@ -151,6 +152,11 @@ class CpuDataset(HostDataset):
 
     def over_blocks(self, work: Callable[[int, int], Any]) -> list[Any]:
         self.require_open()
+        return over_blocks(self._blocks, self._rows_pool, work)
+
+    def pass_over_blocks(self, work: Callable[[int, int], Any]) -> list[Any]:
+        """The same for work that reads X."""
+        self.require_open()
         return over_blocks(self._blocks, self.pass_pool, work)
 
     def blocks_for(self, worker: Worker) -> list[tuple[int, int]]:
@@ -203,8 +209,10 @@ class CpuDataset(HostDataset):
         total = np.empty(size)
 
         def add(worker: Worker) -> None:
-            first, last = worker.portion(size)
-            np.sum([vector[first:last] for vector in vectors], axis=0, out=total[first:last])
+            part = slice(*worker.portion(size))
+            np.add(vectors[0][part], vectors[1][part], out=total[part])
+            for vector in vectors[2:]:
+                total[part] += vector[part]
 
         self.pass_pool.run(add)
         return total
@@ -267,7 +275,7 @@ class CpuDataset(HostDataset):
         rows = np.ascontiguousarray(W.T, dtype=np.float64)
         for k in range(W.shape[1]):
             w, column = rows[k], out[:, k]
-            self.over_blocks(partial(_multiply, self.rows, w, column))
+            self.pass_over_blocks(partial(_multiply, self.rows, w, column))
         return out
 
     def problems_at_once(self, method: Method | None = None) -> float:

@@ -25,14 +25,18 @@ T = TypeVar("T")
 
 
 # At the least, if there are several workers: neighbours are often of one length, and of text sorted
-# by subject one half may have half as many entries again as the other.
-BLOCKS_PER_WORKER = 4
+# by subject one half may have half as many entries again as the other.  Not many more: each block
+# is a call from Python, where workers wait for each other.
+MIN_BLOCKS = 8
 
 
 def blocks_of(n: int, workers: int, max_rows: int) -> list[tuple[int, int]]:
     """n rows in blocks of bounded size, as (start, stop), as many for each worker."""
-    least = BLOCKS_PER_WORKER if workers > 1 else 1
-    count = min(max(-(-n // (max_rows * workers)), least) * workers, n)
+    each = -(-n // (max_rows * workers))
+    if workers > 1:  # an even number, dealt out there and back
+        each = max(each, -(-MIN_BLOCKS // workers))
+        each += each % 2
+    count = min(each * workers, n)
     edges = [k * n // count for k in range(count + 1)]
     return list(pairwise(edges))
 

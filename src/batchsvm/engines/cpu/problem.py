@@ -43,18 +43,17 @@ class CpuProblem(HostProblem):
         if self.bias is not None:
             self.rows = Biased(data.rows, data.d, self.bias)
         self._norms2 = data.norms2 if data.keeps_norms else None
-        self.over_blocks(self._fill)
+        self.over_blocks(self.fill)
+        self._find_norms2(self.examples["norm2"])
         self.facts = self._find_facts()
 
-    def _fill(self, start: int, stop: int) -> None:
-        self.fill(start, stop)
-        norms2 = self.examples["norm2"][start:stop]
-        if self._norms2 is not None:
-            norms2[:] = self._norms2[start:stop]
-            if self.bias is not None:
-                norms2 += self.bias * self.bias
-        else:
-            some_norms2(self.rows, start, norms2)
+    def _find_norms2(self, out: np.ndarray) -> None:
+        if self._norms2 is None:
+            self.data.pass_over_blocks(lambda i, j: some_norms2(self.rows, i, out[i:j]))
+            return
+        out[:] = self._norms2
+        if self.bias is not None:
+            out += self.bias * self.bias
 
     def _find_facts(self) -> Facts:
         losses, weights, norms2 = zip(
@@ -92,7 +91,9 @@ class CpuProblem(HostProblem):
 
     def products(self, w: np.ndarray) -> np.ndarray:
         out = np.empty(self.n)
-        self.over_blocks(lambda start, stop: products(self.rows, start, w, out[start:stop]))
+        self.data.pass_over_blocks(
+            lambda start, stop: products(self.rows, start, w, out[start:stop])
+        )
         return out
 
     def dense(self, start: int, stop: int) -> np.ndarray:
