@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 import batchsvm
 from batchsvm import BatchSVC, Status
 from batchsvm.core import training
-from batchsvm.core.change_over import ChangeOver, Trial, trial_of
+from batchsvm.core.change_over import ChangeOver, Trial, late_trial_of, trial_of
 from batchsvm.core.options import FitOptions
 from batchsvm.core.parallel import StopFlag
 from batchsvm.engines.host_dataset import HostDataset
@@ -57,6 +57,13 @@ def test_a_trial_takes_a_part_of_the_time_of_newtons_method():
     assert trial_of(100.0, 1000.0).iterations(10.0) == [250, 500, 1000, 2000, 4000]
     assert str(trial_of(100.0, 1000.0)) == "25, 50, 100, ... epochs"
     assert str(Trial(4.0, 9.0, 1.0)) == "4, 8 epochs"
+
+
+def test_a_late_trial_begins_when_newtons_method_would_have_ended():
+    assert late_trial_of(100.0, 1000.0) == Trial(100.0, 500.0, 100.0)
+    assert late_trial_of(2.0, 1000.0) == Trial(16.0, 500.0, 2.0)  # most fits have ended
+    assert late_trial_of(100.0, 199.0) is None
+    assert late_trial_of(100.0, inf).first == 100.0
 
 
 @pytest.mark.parametrize(("rate", "due"), [(0.1, False), (0.06, True), (0.0, True), (-0.1, True)])
@@ -131,6 +138,45 @@ def test_sdca_goes_on_after_checks(monkeypatch):
     assert [epoch for epoch, _ in checked][:2] == pytest.approx([4.3, 8.6], abs=1 / 397)
     assert set(solution.history.epoch) >= {epoch for epoch, _ in checked}
     assert not any(due for _, due in checked)
+
+
+def along_a_line(n=3000):
+    """Two columns, and targets that nearly lie on a plane: few steps of the absolute loss end at a
+    bound of alpha, which nobody foresees from the shape of the data."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 2))
+    return X, X @ [1.0, -1.0] + 1e-3 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("intercept", [None, "free"])
+def test_newtons_method_takes_over_where_sdca_was_to_be_faster(intercept):
+    X, y = along_a_line()
+    common = {"loss": "absolute", "lam": 1e-3, "tol": 1e-6}
+    plan = batchsvm.plan(X, y, intercept=intercept, **common)
+    assert (plan.method_in_words, plan.fallback) == ("serial SDCA", "newton")
+    assert "Newton" not in plan.reason
+    assert "serial SDCA, then Newton's method if needed, one thread: one thread runs" in str(plan)
+    common |= {"intercept": intercept, "random_state": 0}
+    [solution] = batchsvm.fit_many(X, y[:, np.newaxis], **common)
+    assert solution.status.converged
+    assert isinstance(solution.method, Newton)
+    assert solution.history.epoch[-1] < 250
+    alone = {"method": "safe", "batch_size": 1, "warn": False}
+    [slow] = batchsvm.fit_many(X, y[:, np.newaxis], **common, **alone)
+    assert slow.history.epoch[-1] == 1000
+    assert not slow.status.converged
+
+
+def test_a_late_trial_leaves_fits_alone_that_end_before():
+    X, y = along_a_line()
+    with placed(X) as data:
+        problem = one_problem(data, np.sign(y), "hinge", 1e-2)
+        [found] = training.train(data, problem, FitOptions(), training.Start(0))
+        own = FitOptions(method=Aggressive(), batch_size=1)
+        [same] = training.train(data, problem, own, training.Start(0))
+    assert (found.plan.fallback, same.plan.fallback) == ("newton", "")
+    np.testing.assert_array_equal(found.w, same.w)
+    np.testing.assert_array_equal(found.alpha, same.alpha)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "absolute"])

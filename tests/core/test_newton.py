@@ -231,7 +231,7 @@ def reason(loss, n=100_000, d=30, lam=1e-4, weight=1.0, norm2=30.0, nonzeros=Non
     work = Workload(n, d, nonzeros or n * d, True, 1, DEFAULT_TUNING)
     mean = norm2 if mean is None else mean
     found = newton_alternative(work, problem, facts, 1e-3, lambda: mean)
-    return None if found is None else found.reason
+    return found.reason if found is not None and found.is_likely else None
 
 
 def test_auto_takes_newton_where_sdca_is_slow():

@@ -20,10 +20,10 @@ from batchsvm.engines.screening import (
     NEXT_FULL_PASS,
     PROMISE,
     RISE,
-    ROWS_DRAWN_PER_VISIT,
     SEEN,
     SLACK,
     VIOLATION,
+    VISITS_PER_EPOCH,
     WORTH_A_FULL_PASS,
     make_screening,
 )
@@ -56,18 +56,17 @@ def test_the_first_full_pass_is_due_at_a_part_of_the_loss_at_zero():
 
 
 def test_epochs_of_few_rows_do_not_put_a_full_pass_off_for_long():
-    # Each epoch draws its order from all rows: a thousand epochs of one row would take longer than
-    # many full passes.
+    # Workers wait for each other at the end of an epoch, whatever its rows.
     screening = make_screening(64_000, True, AT_ZERO)
     epochs = 1
     while not end_epoch(screening, 1e-9, seen=1.0, kept=1.0):
         epochs += 1
-        assert epochs <= 2
+    assert epochs == -(-64_000 // 32 // (1 + VISITS_PER_EPOCH))
 
 
 def test_the_next_full_pass_is_due_at_a_tenth_of_the_gap_of_the_last():
     screening = make_screening(100, True, AT_ZERO)
-    screening.note_full_pass(20.0, np.ones(100, np.bool_))
+    screening.note_full_pass(20.0)
     assert not end_epoch(screening, FIRST_LEVEL)
     assert not end_epoch(screening, above(NEXT_FULL_PASS * 20.0))
     assert end_epoch(screening, NEXT_FULL_PASS * 20.0)
@@ -75,8 +74,8 @@ def test_the_next_full_pass_is_due_at_a_tenth_of_the_gap_of_the_last():
 
 def test_the_level_never_rises():
     screening = make_screening(100, True, AT_ZERO)
-    screening.note_full_pass(1.0, np.ones(100, np.bool_))
-    screening.note_full_pass(1e9, np.ones(100, np.bool_))
+    screening.note_full_pass(1.0)
+    screening.note_full_pass(1e9)
     assert not end_epoch(screening, above(NEXT_FULL_PASS * 1.0))
     assert end_epoch(screening, NEXT_FULL_PASS * 1.0)
 
@@ -98,12 +97,12 @@ def test_a_target_that_is_nearly_as_large_as_the_level_is_waited_for():
 @pytest.mark.parametrize(("n", "least"), [(60, 100), (3200, 100), (6400, 200)])
 def test_a_full_pass_comes_only_after_some_visits(n, least):
     screening = make_screening(n, True, AT_ZERO)
-    drawn = n / ROWS_DRAWN_PER_VISIT  # counts as visits, once per epoch
-    assert not end_epoch(screening, 0.0, seen=least - drawn - 1)
+    last = least - VISITS_PER_EPOCH - 1
+    assert not end_epoch(screening, 0.0, seen=last)
     assert end_epoch(screening, 0.0, seen=1)  # those of the epoch before count too
     assert end_epoch(screening, 0.0, seen=1)
-    screening.note_full_pass(1.0, np.ones(n, np.bool_))
-    assert not end_epoch(screening, 0.0, seen=least - drawn - 1)
+    screening.note_full_pass(1.0)
+    assert not end_epoch(screening, 0.0, seen=last)
     assert end_epoch(screening, 0.0, seen=1)
 
 
@@ -228,16 +227,6 @@ def test_slack_of_later_epochs_is_that_of_the_last_one():
     screening.store(0, 0.0, 0.0, 0.0, 1.0)  # an epoch without visits divides by no zero
     screening.end_epoch(-inf, 0)
     assert screening.slack(10.0, 5.0) == 0.0
-
-
-def test_a_full_pass_that_keeps_no_row_brings_all_back():
-    screening = make_screening(6, True, AT_ZERO)
-    keep = np.zeros(6, np.bool_)
-    screening.note_full_pass(1.0, keep)
-    assert keep.all()
-    keep[:] = [False, True, False, False, False, False]
-    screening.note_full_pass(1.0, keep)
-    assert keep.tolist() == [False, True, False, False, False, False]
 
 
 @pytest.mark.parametrize("engine", HOST_ENGINES)

@@ -166,6 +166,7 @@ def test_an_iteration_of_a_block_takes_few_rows_more_than_its_share(blocks):
         visits = sampler.visits
         for _ in range(5):
             visits.keep[:] = rng.random(visits.keep.size) < rng.uniform(0.2, 1.0)
+            visits.renew()
             for segment in range(blocks):
                 redraw(visits, segment)
             epoch = [
@@ -174,6 +175,34 @@ def test_an_iteration_of_a_block_takes_few_rows_more_than_its_share(blocks):
             rows = [own for taken in epoch for own in taken]
             assert max(map(len, rows)) <= share + blocks
             assert sorted(np.concatenate(rows)) == np.flatnonzero(visits.keep).tolist()
+
+
+def test_rows_that_were_left_out_come_back_after_renew_alone(draw):
+    """The others are not looked at: there may be a thousand times as many."""
+    visits = make(60, 2)
+    visits.keep[:] = False
+    visits.keep[[2, 3, 40, 50]] = True
+    for expected in ([2, 3], [3], [3]):
+        draw(visits, 0)
+        assert sorted(visits.order[: visits.active[0, 0]]) == expected
+        visits.keep[[2, 20]] = False, True
+    draw(visits, 1)  # is listed for the first time
+    assert sorted(visits.order[30 : 30 + visits.active[1, 0]]) == [40, 50]
+    visits.renew()
+    for segment, expected in ((0, [3, 20]), (1, [40, 50])):
+        draw(visits, segment)
+        start = 30 * segment
+        assert sorted(visits.order[start : start + visits.active[segment, 0]]) == expected
+
+
+def test_a_renewal_that_keeps_no_row_brings_all_back():
+    visits = make(6, 1)
+    visits.keep[:] = False
+    visits.renew()
+    assert visits.keep.all()
+    visits.keep[:] = [False, True, False, False, False, False]
+    visits.renew()
+    assert visits.keep.tolist() == [False, True, False, False, False, False]
 
 
 @pytest.mark.parametrize("blocks", [2, 3])

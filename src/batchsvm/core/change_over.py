@@ -5,6 +5,9 @@ few rows are close to the margin it is done in some epochs, whatever lam is.  So
 method is likely to be faster, but takes as long as many epochs, "auto" begins with SDCA, and checks
 the gap after some epochs, after twice as many, and so on.  The gaps of the last two checks say how
 many more epochs SDCA needs, if the gap goes on falling at this rate.
+
+Where SDCA is likely to be faster, the gap is checked too, but not before SDCA has taken as long as
+Newton's method would have.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import NamedTuple
 
 TRIAL_PART = 0.25  # of the time of Newton's method, for which SDCA is tried
 MIN_TRIAL_EPOCHS = 4.0  # with fewer, SDCA cannot show what it needs
+MIN_LATE_EPOCHS = 16.0  # where SDCA is likely to be faster: most fits end before
 LEAST_GOAL = 1e-12  # of the gap: tol may be 0
 ROUNDING = 1e-9  # of a number of epochs
 
@@ -48,6 +52,12 @@ def trial_of(newton_epochs: float, max_epochs: float) -> Trial | None:
     limit = min(newton_epochs, max_epochs / 2)
     first = TRIAL_PART * limit
     return Trial(first, max_epochs / 2, limit) if first >= MIN_TRIAL_EPOCHS else None
+
+
+def late_trial_of(newton_epochs: float, max_epochs: float) -> Trial | None:
+    """The trial where SDCA is likely to be faster than Newton's method."""
+    first, last = max(newton_epochs, MIN_LATE_EPOCHS), max_epochs / 2
+    return Trial(first, last, newton_epochs) if first <= last else None
 
 
 class ChangeOver:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from batchsvm.core import checks
-from batchsvm.core.change_over import Trial, trial_of
+from batchsvm.core.change_over import Trial, late_trial_of, trial_of
 from batchsvm.core.device_layout import DeviceSize, DeviceWork, lay_out_on_device
 from batchsvm.core.layout import (
     Layout,
@@ -90,6 +90,8 @@ def _with_newton(
     """Newton's method, or this layout with a trial."""
     if trial is None:
         return lay_out_newton(work, Newton(), "auto", newton.reason)
+    if not newton.is_likely:
+        return layout._replace(trial=trial)
     words = (
         f"SDCA is tried first ({layout.reason}); the gap is checked after {trial}, and Newton's"
         f" method takes over if it falls too slowly: {newton.reason}"
@@ -102,7 +104,7 @@ def newton_alternative_of(
 ) -> tuple[Alternative, Trial | None] | None:
     """Newton's method, which "auto" takes or may go on with after a trial of SDCA.  None where
     something was asked for that it does not offer, where it may not take as many iterations as it
-    needs, or where SDCA is likely to be faster."""
+    needs, or where it is no match for SDCA."""
     enough = 1 if is_smooth(problem.loss) else 2 * PROXIMAL_ITERATIONS
     if not data.cheap_passes or options.max_epochs < enough or options.averaging is not None:
         return None
@@ -112,8 +114,9 @@ def newton_alternative_of(
     found = newton_alternative(work, problem, facts, options.tol, lambda: data.mean_norm2)
     if found is None:
         return None
-    trial = trial_of(found.epochs, options.max_epochs)
-    return (found, trial) if trial is not None or found.forms_hessian else None
+    trial = (trial_of if found.is_likely else late_trial_of)(found.epochs, options.max_epochs)
+    takes_at_once = found.is_likely and found.forms_hessian
+    return (found, trial) if trial is not None or takes_at_once else None
 
 
 def _lay_out_as_asked(

@@ -42,10 +42,11 @@ def warn_of_columns(data: Dataset, problem: Problem, options: FitOptions) -> Non
 
 
 def _takes_newton(data: Dataset, problem: Problem, options: FitOptions) -> bool:
-    """Whether "auto" is Newton's method, or may go on with it."""
+    """Whether "auto" is Newton's method, or is likely to go on with it."""
     if options.method is not None or options.batch_size != "auto":
         return False
-    return newton_alternative_of(data, problem, data.facts(problem), options) is not None
+    found = newton_alternative_of(data, problem, data.facts(problem), options)
+    return found is not None and found[0].is_likely
 
 
 def column_ratio(data: Dataset) -> float:

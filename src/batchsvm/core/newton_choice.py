@@ -55,18 +55,19 @@ MAX_PULL = 1e30  # of a row: beyond, the Hessian has no digits left for the othe
 
 
 class Alternative(NamedTuple):
-    """Newton's method, where it is likely to be faster than SDCA."""
+    """Newton's method, where it may be faster than SDCA."""
 
     reason: str
     epochs: float  # epochs of SDCA that take as long as Newton's method
     forms_hessian: bool
+    is_likely: bool  # to be faster
 
 
 def newton_alternative(
     work: Workload, problem: Problem, facts: Facts, tol: float, mean_norm2: Callable[[], float]
 ) -> Alternative | None:
-    """Newton's method; None where SDCA is likely to be faster.  The mean of ||x_i||^2 is asked for
-    if the largest one speaks for Newton's method."""
+    """Newton's method; None where it is no match for SDCA.  The mean of ||x_i||^2 is asked for if
+    the largest one speaks for Newton's method."""
     if problem.k != 1 or problem.radius < inf:
         return None
     smooth = is_smooth(problem.loss)
@@ -93,8 +94,9 @@ def newton_alternative(
         if not smooth:
             epochs /= KINKS
         newton_epochs = newton / (work.n * visit_ns(work, problem.loss, curvature))
-        if ADVANTAGE * newton_epochs >= epochs:
-            return None
+        is_likely = ADVANTAGE * newton_epochs < epochs
+        if not is_likely:
+            break
     how = "" if smooth else ", rounding off the kinks of the loss less and less"
     cost = (
         f"so few columns ({work.columns}) make Newton's method cheap{how}"
@@ -105,7 +107,7 @@ def newton_alternative(
         f"{cost}; SDCA may need some {epochs:.2g} epochs, since one of its steps moves the response"
         f" of its row about {pull:.2g} times as far as the loss asks for"
     )
-    return Alternative(words, newton_epochs, forms)
+    return Alternative(words, newton_epochs, forms, is_likely)
 
 
 def forms_hessian(work: Workload) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from batchsvm.core.certificate import Sums
 from batchsvm.core.problem import Facts, Problem, confine, relative
 from batchsvm.core.rounding import ResponseError, response_error
+from batchsvm.engines.cache_lines import empty_in_lines
 from batchsvm.engines.targets import HostTargets
 
 # What a kernel reads of an example, side by side in memory: half a cache line.
@@ -49,7 +50,7 @@ class HostProblem(ABC):
         self.targets = targets
         self.weighted = targets.sample_weight is not None
         self.total_weight = targets.total_weight
-        self.examples = np.empty(n, EXAMPLE)
+        self.examples = empty_in_lines(n, EXAMPLE)
         self._known: list[tuple[np.ndarray, np.ndarray]] = []  # w, and the responses there
 
     @abstractmethod

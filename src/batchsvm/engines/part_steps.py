@@ -146,7 +146,8 @@ class PartSteps:
             self._trainer.stepper.screen(start, responses)
 
         found = bound.sums(w, alpha_of, look)
-        self._screening.note_full_pass(sum(gaps), self._trainer.visits.keep)
+        self._screening.note_full_pass(sum(gaps))
+        self._trainer.visits.renew()
         self._screening.note_estimate(sum(gaps))
         return found
 

@@ -35,9 +35,7 @@ WORTH_A_FULL_PASS = 4.0
 # move, few rows are visited, and of little data a full pass takes longer than a hundred visits.
 MIN_EPOCHS_BETWEEN_PASSES = 1 / 32
 MIN_VISITS_BETWEEN_PASSES = 100.0
-# A new order of visits is drawn from all rows, whether they are left out or not: for so many rows
-# that takes as long as a visit.  Where few rows are left, epochs cost little else.
-ROWS_DRAWN_PER_VISIT = 64.0
+VISITS_PER_EPOCH = 64.0  # that the end of an epoch takes as long as
 # Slack, in mean violations; in the first epoch, when w is still far off, it is more.
 SLACK = 2.0
 FIRST_SLACK = 6.0
@@ -69,7 +67,6 @@ class Screening(NamedTuple):
     # The estimates of epochs: visits so far, and the gap, N times.
     noted: np.ndarray
     min_visits: float  # between two full passes
-    draw_visits: float  # what it takes to draw the order of an epoch, in visits
     skips: bool
 
     def store(self, worker, seen, gap, violation, kept):
@@ -148,7 +145,7 @@ class Screening(NamedTuple):
         level = self.levels[_NEXT_PASS]
         if level < WORTH_A_FULL_PASS * target:
             level = target
-        self.levels[_VISITS] += seen + self.draw_visits
+        self.levels[_VISITS] += seen + VISITS_PER_EPOCH
         return kept + waiting < 1.0 or (gap <= level and self.levels[_VISITS] >= self.min_visits)
 
     @property
@@ -165,12 +162,10 @@ class Screening(NamedTuple):
         """Put this gap, N times, in the place of what the last epoch showed."""
         self.levels[_ESTIMATE], self.levels[_LAST_GAP] = gap, np.inf
 
-    def note_full_pass(self, gap: float, keep: np.ndarray) -> None:
-        """A full pass has found this gap, N times, and has set `keep` for every row."""
+    def note_full_pass(self, gap: float) -> None:
+        """A full pass has found this gap, N times."""
         self.levels[_VISITS] = 0.0
         self.levels[_NEXT_PASS] = min(NEXT_FULL_PASS * gap, self.levels[_NEXT_PASS])
-        if not keep.any():
-            keep[:] = True
 
 
 def make_screening(n: int, skips: bool, gap_at_zero: float, workers: int = 1) -> Screening:
@@ -182,6 +177,5 @@ def make_screening(n: int, skips: bool, gap_at_zero: float, workers: int = 1) ->
         ),
         np.zeros((MOST_NOTED, 2)),
         max(MIN_EPOCHS_BETWEEN_PASSES * n, MIN_VISITS_BETWEEN_PASSES),
-        n / ROWS_DRAWN_PER_VISIT,
         skips,
     )

@@ -167,7 +167,8 @@ class HostTrainer:
             return found
         [gap] = found.gaps(self.bound.problem.lam)
         assert isinstance(self.state, DualState)
-        self.state.screening.note_full_pass(gap * self.bound.total_weight, self.visits.keep)
+        self.state.screening.note_full_pass(gap * self.bound.total_weight)
+        self.visits.renew()
         return found
 
     def combination(self) -> np.ndarray:

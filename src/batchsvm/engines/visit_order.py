@@ -55,7 +55,8 @@ class VisitOrder(NamedTuple):
 
     order: np.ndarray  # segment j has the places from edges[j] to edges[j + 1]
     edges: np.ndarray
-    active: np.ndarray  # how many rows of each segment are visited; padded
+    active: np.ndarray  # how many rows of each segment are visited, and how many are listed; padded
+    listed: np.ndarray  # at the same places the rows that may be visited, in increasing order
     keep: np.ndarray  # for each row, whether the next epoch visits it
     states: np.ndarray  # of a random generator for each segment; padded
     windows: np.ndarray  # work space: a window of each segment
@@ -68,17 +69,14 @@ class VisitOrder(NamedTuple):
         random = Random(self.states[segment])
         # Groups are counted from another row each time, so that they differ, and so do the rows
         # that are left over when the last group or batch is not full.
-        first, count = start + np.int64(random.uniform() * (stop - start)), 0
-        for i in range(first, stop):
-            self.order[start + count] = i  # stays unless the next one is written over it
-            count += self.keep[i]
-        for i in range(start, first):
-            self.order[start + count] = i
-            count += self.keep[i]
-        if count < self.min_rows:
-            count = stop - start
-            for k in range(count):
-                self.order[start + k] = start + (first - start + k) % count
+        first = start + np.int64(random.uniform() * (stop - start))
+        count, before = self.list_rows_kept(segment), 0  # of them, those before the first row
+        while before < count and self.listed[start + before] < first:
+            before += 1
+        for k in range(before, count):
+            self.order[start + k - before] = self.listed[start + k]
+        for k in range(before):
+            self.order[start + count - before + k] = self.listed[start + k]
         self.active[segment, 0] = count
         whole = count // group
         random.permute(self.order, start, whole, whole, group)
@@ -95,6 +93,33 @@ class VisitOrder(NamedTuple):
                     self.windows[segment, turn * size + k] = self.order[place + k * group + j]
             for k in range(size * group):
                 self.order[place + k] = self.windows[segment, k]
+
+    def list_rows_kept(self, segment):
+        """List the rows of a segment that are to be kept; returns how many there are.  Rows that
+        are not listed are looked at after `renew` alone: where few rows are visited, to look at all
+        of them would take longer than the visits."""
+        start, stop, count = self.edges[segment], self.edges[segment + 1], 0
+        known = self.active[segment, 1]
+        if known < 0:
+            for i in range(start, stop):
+                self.listed[start + count] = i  # stays unless the next one is written over it
+                count += self.keep[i]
+        for k in range(start, start + known):
+            i = self.listed[k]
+            self.listed[start + count] = i
+            count += self.keep[i]
+        if count < self.min_rows:
+            count = stop - start
+            for k in range(start, stop):
+                self.listed[k] = k
+        self.active[segment, 1] = count
+        return count
+
+    def renew(self) -> None:
+        """`keep` has been set for all rows; if it is false for all, all of them are visited."""
+        if not self.keep.any():
+            self.keep[:] = True
+        self.active[:, 1] = -1
 
     def longest_segment(self):
         """How many rows are visited of the segment that has most of them."""
@@ -117,14 +142,18 @@ def make_visit_order(
     group = int(min(max(tuning.max_group_bytes / bytes_per_row, 1), tuning.max_group_rows))
     group = group if n * bytes_per_row > tuning.min_grouped_bytes else 1
     groups = int(min(max(tuning.window_bytes / bytes_per_row / group, 1), n / group + 1))
-    return VisitOrder(
-        np.zeros(n, index_type), edges, np.zeros((segments, 8), np.int64), np.ones(n, np.bool_),
+    order, listed = np.zeros((2, n), index_type)
+    found = VisitOrder(
+        order, edges, np.zeros((segments, 8), np.int64), listed, np.ones(n, np.bool_),
         states, np.empty((segments, group * groups), index_type), group, min_rows,
     )  # fmt: skip
+    found.renew()
+    return found
 
 
 # Of methods that leave no row out.
 UNSCREENED = VisitOrder(
     np.empty(0, np.int32), np.zeros(1, np.int64), np.zeros((1, 8), np.int64),
-    np.zeros(0, np.bool_), np.zeros((1, 8), np.uint64), np.empty((1, 0), np.int32), 1, 0,
+    np.empty(0, np.int32), np.zeros(0, np.bool_), np.zeros((1, 8), np.uint64),
+    np.empty((1, 0), np.int32), 1, 0,
 )  # fmt: skip

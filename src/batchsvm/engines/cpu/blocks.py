@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from batchsvm.compiled import Kernel
+from batchsvm.engines.cache_lines import empty_in_lines
 from batchsvm.engines.cpu.prefetch import ROWS_AHEAD, prefetch
 from batchsvm.engines.cpu.rows import Rows
 from batchsvm.engines.cpu.workers import Worker
@@ -39,23 +40,18 @@ def make_exchange(workers: int, blocks: int, rows_per_block: int, d: int) -> Exc
     # Lines are padded, or two workers would write to one cache line.
     most = rows_per_block + blocks  # the last iteration of an epoch may take a few more
     wide, long = -(-(d + 2) // LINE) * LINE, -(-most // LINE) * LINE + LINE
+    moves = empty_in_lines(2 * blocks * wide, np.float64).reshape(2, blocks, wide)
+    moves[:] = 0.0
     return Exchange(
         base=np.zeros((workers, wide + LINE)),
         local=np.zeros((workers, wide + LINE)),
-        moves=_aligned(2 * blocks, wide).reshape(2, blocks, wide),
+        moves=moves,
         visited=np.zeros((workers, long + 2 * ROWS_AHEAD + LINE), np.int64),
         moved=np.zeros((blocks, 16), np.int64),
         rows=np.zeros((blocks, long), np.int64),
         old=np.zeros((blocks, long)),
         due=np.zeros(1, np.bool_),
     )
-
-
-def _aligned(lines: int, width: int) -> np.ndarray:
-    """Zeros that begin with a cache line."""
-    room = np.zeros(lines * width + LINE)
-    start = -room.ctypes.data // room.itemsize % LINE
-    return room[start : start + lines * width].reshape(lines, width)
 
 
 class BlockWorker(NamedTuple):

@@ -78,11 +78,15 @@ def example_facts(examples, loss, start, stop):
     """Over some examples: the sum of c_i phi(-o_i), the largest c_i, and the largest ||x_i||^2,
     infinite if one of them is NaN."""
     losses, weight, norm2 = 0.0, 0.0, 0.0
+    offset, value = np.nan, 0.0
     for begin in range(start, stop, CHUNK):
         total = 0.0
         for i in range(begin, min(begin + CHUNK, stop)):
             c = abs(examples[i].signed_weight)
-            total += c * loss.value(-examples[i].offset)
+            if examples[i].offset != offset:  # most rows have that of the row before
+                offset = examples[i].offset
+                value = loss.value(-offset)
+            total += c * value
             weight = max(weight, c)
             norm2 = max(norm2, examples[i].norm2) if examples[i].norm2 < np.inf else np.inf
         losses += total

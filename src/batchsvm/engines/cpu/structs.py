@@ -28,7 +28,8 @@ from batchsvm.methods import (
 struct_methods(
     Hinge.value, Hinge.subgradient, Hinge.conjugate, Hinge.dual_step,
     Averaging.observe, Averaging.observe_primal, Averaging.note, Averaging.fade,
-    Random.uniform, Random.permute, VisitOrder.redraw, VisitOrder.longest_segment,
+    Random.uniform, Random.permute, VisitOrder.redraw, VisitOrder.list_rows_kept,
+    VisitOrder.longest_segment,
     Sampler.active_rows, Sampler.is_spent, Sampler.shuffle, Sampler.renew, Sampler.epoch_is_over,
     BlockSampler.list_rows,
     Screening.store, Screening.slack, Screening.visits_per_term, Screening.looks_at_rise,
