@@ -66,5 +66,6 @@ def levels_of(counts: np.ndarray, rows: int, first_share: float) -> ColumnRanks:
     shares = np.maximum(np.arange(rows + 1), 0.5) / rows
     level_of_count = np.ceil(np.log2(np.maximum(first_share / shares, 1.0)))
     levels = np.minimum(level_of_count, MAX_LEVEL).astype(np.uint8)[counts]
-    columns = np.argsort(levels, kind="stable").astype(np.uint32)  # unsigned: see CSR
-    return ColumnRanks(columns, np.cumsum(np.bincount(levels)))
+    groups = [np.flatnonzero(levels == level) for level in range(levels.max() + 1)]
+    columns = np.concatenate(groups).astype(np.uint32)  # unsigned: see CSR
+    return ColumnRanks(columns, np.cumsum([group.size for group in groups]))
