@@ -63,7 +63,8 @@ def test_a_late_trial_begins_when_newtons_method_would_have_ended():
     assert late_trial_of(100.0, 1000.0) == Trial(100.0, 500.0, 100.0)
     assert late_trial_of(2.0, 1000.0) == Trial(16.0, 500.0, 2.0)  # most fits have ended
     assert late_trial_of(100.0, 199.0) is None
-    assert late_trial_of(100.0, inf).first == 100.0
+    assert late_trial_of(100.0, 1e308).iterations(1e6)[0] == 1e8
+    assert trial_of(100.0, 1e308).iterations(1e6)[-1] < 1e15
 
 
 @pytest.mark.parametrize(("rate", "due"), [(0.1, False), (0.06, True), (0.0, True), (-0.1, True)])

@@ -138,7 +138,8 @@ def test_the_plan():
     assert plan.table[0].speedup == 1
     assert np.all(np.diff([row.pegasos_T for row in plan.table]) < 0)
     text = str(plan)
-    assert f"training: serial SDCA, one thread: {plan.reason}" in text
+    what = "serial SDCA, then Newton's method if needed, one thread"
+    assert f"training: {what}: {plan.reason}" in text
     assert plan.sigma2.how in text
     assert "in iterations (not in seconds)" in text
     assert all(str(forecast) in text for forecast in plan.times)

@@ -179,7 +179,9 @@ def test_an_epoch_that_leaves_no_row_asks_for_a_full_pass():
     before = state.iteration
     keep[:] = trainer.bound.examples["alpha"] == 0  # satisfied, and far from moving
     keep[1:] &= ~np.maximum.accumulate(keep[:-1])  # one of them
-    trainer.stepper.sampler.position[0] = n
+    trainer.visits.renew()
+    state.screening.sums[:] = 0.0  # the epoch under way is left
+    trainer.stepper.sampler.position[0], trainer.stepper.sampler.visited[0] = n, 0
     progress = trainer.run(before + 50, NEVER, StopFlag())
     assert progress.estimates[0] < np.inf
     assert state.iteration < before + 50

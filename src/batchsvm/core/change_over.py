@@ -18,6 +18,7 @@ from typing import NamedTuple
 TRIAL_PART = 0.25  # of the time of Newton's method, for which SDCA is tried
 MIN_TRIAL_EPOCHS = 4.0  # with fewer, SDCA cannot show what it needs
 MIN_LATE_EPOCHS = 16.0  # where SDCA is likely to be faster: most fits end before
+MOST_EPOCHS = 1e9  # no run gets there; max_epochs may be 1e308
 LEAST_GOAL = 1e-12  # of the gap: tol may be 0
 ROUNDING = 1e-9  # of a number of epochs
 
@@ -33,7 +34,7 @@ class Trial(NamedTuple):
     def epochs(self) -> list[float]:
         """After how many epochs the gap is checked."""
         found = [self.first]
-        while 2 * found[-1] <= self.last:
+        while 2 * found[-1] <= min(self.last, MOST_EPOCHS):
             found.append(2 * found[-1])
         return found
 
