@@ -10,13 +10,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from batchsvm.compiled import callable_in_kernels, struct_methods
+from batchsvm.compiled import callable_in_kernels, struct_methods, summed_in_order
 from batchsvm.engines.averaging import Averaging
 from batchsvm.engines.sampling import BlockSampler, Sampler
 from batchsvm.engines.screening import Screening
 from batchsvm.engines.visit_order import Random, VisitOrder
 from batchsvm.losses import TINY, Hinge, Loss
-from batchsvm.losses.classification import long_logistic_step, short_logistic_step
+from batchsvm.losses.classification import (
+    log_of_one_plus,
+    long_logistic_step,
+    short_logistic_step,
+)
 from batchsvm.methods import (
     best_theta,
     joint_theta,
@@ -39,6 +43,7 @@ for rule in (best_theta, next_beta, next_block_beta, joint_theta, next_joint_bet
     callable_in_kernels(rule)
 for step in (short_logistic_step, long_logistic_step):
     callable_in_kernels(step)
+summed_in_order(log_of_one_plus)
 
 
 class Visits(NamedTuple):
