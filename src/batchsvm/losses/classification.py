@@ -229,8 +229,8 @@ class Logistic(NamedTuple):
 
 
 def log_of_one_plus(x):
-    """log(1 + x) for x from above -1 to 1, as exact as NumPy's log1p, which takes twice as long: what
-    rounding takes from 1 + x is given back.  It is not for code whose sums may be reordered."""
+    """log(1 + x) for x above -1 and up to 1, as exact as log1p of NumPy, which takes twice as long:
+    what rounding takes from 1 + x is given back.  No compiler may reorder these sums."""
     rounded = 1.0 + x
     return np.log(rounded) + (x - (rounded - 1.0)) / rounded
 
