@@ -23,7 +23,7 @@ def text_like(n, d, seed=0):
 
 @pytest.mark.parametrize(("n", "d"), [(200_000, 300), (2_000, 400_000)])
 @pytest.mark.parametrize("method", ["auto", *HOST_METHODS])
-def test_memory_is_six_vectors_beside_the_data(method, n, d):
+def test_memory_is_six_and_a_half_vectors_beside_the_data(method, n, d):
     if method == "blocks" and d > n:
         pytest.skip("blocks are for data with few columns: each of them has a w of its own")
     data, y = text_like(n, d)
@@ -36,7 +36,7 @@ def test_memory_is_six_vectors_beside_the_data(method, n, d):
     tracemalloc.stop()
     # Blocks of rows and the sample that sigma^2 is measured on do not grow with the data.
     matrices = 8 * n * b if method == "gram" else 0  # kept, up to `max_gram_bytes`
-    assert peak <= 8 * 6 * (n + d) + 2**21 + matrices
+    assert peak <= 8 * 6.5 * (n + d) + 2**21 + matrices
 
 
 def test_the_work_of_an_iteration_does_not_grow_with_the_columns():
