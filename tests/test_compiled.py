@@ -17,6 +17,8 @@ import pytest
 
 import batchsvm
 from batchsvm import compiled
+from batchsvm.losses import LOSSES
+from batchsvm.losses.smoothing import Smoothed
 from helpers import toy
 
 FIT = """
@@ -253,6 +255,20 @@ class LeastSquares(NamedTuple):
 
     def dual_step(self, alpha, a, q):
         return (q * alpha - a) / (q + 1.0 / self.scale)
+
+
+def test_a_loss_from_outside_is_found_wherever_it_is():
+    class Holder(NamedTuple):
+        loss: object
+
+    Holder.__module__ = "batchsvm.somewhere"
+    for loss in (LeastSquares(), Smoothed(LeastSquares(), 0.1)):
+        assert compiled._is_foreign(loss)
+        assert compiled._is_foreign(Holder(loss))
+    for loss in (LOSSES["hinge"](), Smoothed(LOSSES["hinge"](), 0.1)):
+        assert not compiled._is_foreign(loss)
+        assert not compiled._is_foreign(Holder(loss))
+    assert not compiled._is_foreign(Holder(None))
 
 
 @pytest.mark.parametrize("method", ["safe", "aggressive", "pegasos"])

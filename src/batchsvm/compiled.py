@@ -163,11 +163,11 @@ class Kernel:
 
 def _is_foreign(argument: tuple[Any, ...]) -> bool:
     """Whether this is a loss whose class is not ours, or a struct (a NamedTuple) of ours that
-    holds one."""
+    holds one: as its loss, or as the one that it smooths."""
     if not _is_ours(argument.__class__):
         return True
-    loss = getattr(argument, "loss", None)
-    return loss is not None and not _is_ours(loss.__class__)
+    parts = (getattr(argument, name, None) for name in ("loss", "base"))
+    return any(isinstance(part, tuple) and _is_foreign(part) for part in parts)
 
 
 @functools.cache

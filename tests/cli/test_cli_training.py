@@ -225,3 +225,21 @@ def test_a_checkpoint_is_gone_on_from(run, tmp_path):
     assert "must be another file than" in refused(run("train", "x", "m", "--checkpoint", "x"))
     said = refused(run("train", "x", "m", "--checkpoint", "saved", "--engine", "cpu"))
     assert said.startswith("--engine must be auto, streamed or ray for DATA")
+
+
+def test_a_report_has_a_curve_unless_newtons_method_is_likely(run, tmp_path):
+    """Many certificates of SDCA; Newton's iterations are few."""
+    pytest.importorskip("matplotlib")
+    X = np.random.default_rng(0).normal(size=(2000, 10))
+    y = np.where(X[:, 0] + X[:, 1] > 0, 1, -1)
+    for kind, factor in (("sdca", 1.0), ("newton", 1e4)):
+        np.savez(tmp_path / f"{kind}.npz", X=factor * X, y=y)
+        report = ("--lam", 0.1, "--report", f"{kind}.html")
+        status, _, err = run("train", f"{kind}.npz", kind, *report)
+        assert status in (0, 1), err
+        model = batchsvm.load(kind)
+        plan = batchsvm.plan(factor * X, y, lam=0.1)
+        assert "newton" in (plan.method, plan.fallback)
+        assert (plan.method == "newton" or plan.is_trial) == (kind == "newton")
+        quarters = model.history[0]["epoch"][1:4].tolist() == [0.25, 0.5, 0.75]
+        assert quarters == (kind == "sdca")

@@ -60,9 +60,12 @@ def test_a_trial_takes_a_part_of_the_time_of_newtons_method():
 
 
 def test_a_late_trial_begins_when_newtons_method_would_have_ended():
-    assert late_trial_of(100.0, 1000.0) == Trial(100.0, 500.0, 100.0)
-    assert late_trial_of(2.0, 1000.0) == Trial(16.0, 500.0, 2.0)  # most fits have ended
+    assert late_trial_of(100.0, 1000.0) == Trial(100.0, 500.0, 100.0, is_late=True)
+    assert late_trial_of(2.0, 1000.0) == Trial(16.0, 500.0, 2.0, is_late=True)
+    assert late_trial_of(100.0, 200.0).epochs == [100.0]
     assert late_trial_of(100.0, 199.0) is None
+    assert late_trial_of(2.0, 32.0).epochs == [16.0]
+    assert late_trial_of(2.0, 31.0) is None
     assert late_trial_of(100.0, 1e308).iterations(1e6)[0] == 1e8
     assert trial_of(100.0, 1e308).iterations(1e6)[-1] < 1e15
 
@@ -155,6 +158,7 @@ def test_newtons_method_takes_over_where_sdca_was_to_be_faster(intercept):
     common = {"loss": "absolute", "lam": 1e-3, "tol": 1e-6}
     plan = batchsvm.plan(X, y, intercept=intercept, **common)
     assert (plan.method_in_words, plan.fallback) == ("serial SDCA", "newton")
+    assert not plan.is_trial
     assert "Newton" not in plan.reason
     assert "serial SDCA, then Newton's method if needed, one thread: one thread runs" in str(plan)
     common |= {"intercept": intercept, "random_state": 0}

@@ -76,6 +76,17 @@ def test_newton_does_not_mind(raw):
     assert len(warned(lambda: BatchSVC("logistic", method="aggressive", max_epochs=1).fit(X, y)))
 
 
+def test_a_late_trial_of_newtons_method_does_not_silence_the_warning():
+    """SDCA is likely to be faster, and columns are of different size all the same."""
+    rng = np.random.default_rng(0)
+    X = 0.01 * rng.normal(size=(3000, 3)) * [1.0, 1.0, 1000.0]
+    y = np.where(X[:, 2] + rng.normal(size=3000) > 0, 1.0, -1.0)
+    assert (batchsvm.plan(X, y, lam=1.0).fallback, batchsvm.plan(X, y, lam=1.0).is_trial) == (
+        "newton", False,
+    )  # fmt: skip
+    assert len(warned(lambda: batchsvm.fit(X, y, lam=1.0, random_state=0))) == 1
+
+
 def test_what_is_not_warned_of():
     rng = np.random.default_rng(0)
     dense = rng.normal(size=(300, 5))

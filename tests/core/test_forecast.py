@@ -41,6 +41,18 @@ def test_a_larger_problem_takes_longer():
     assert 5 < times[1] / times[0] < 200
 
 
+def test_a_fit_that_sdca_is_likely_to_win_has_a_forecast_for_each_engine():
+    """Newton's method may take over, late."""
+    X = np.random.default_rng(0).normal(size=(2000, 10))
+    y = np.sign(X[:, 0])
+    plan = batchsvm.plan(X, y, lam=0.1)
+    assert (plan.fallback, plan.is_trial) == ("newton", False)
+    assert [one.engine for one in plan.times] == ["cpu", "gpu", "streamed"]
+    hard = batchsvm.plan(1e3 * X, y, lam=1e-6)
+    assert hard.is_trial or hard.method == "newton"
+    assert [one.engine for one in hard.times] == ["cpu"]
+
+
 def test_conjugate_gradients_cost_no_factor():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(50, 3500))

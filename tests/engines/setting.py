@@ -35,7 +35,9 @@ from helpers import FORMATS, HOST_ENGINES, LAM, toy
 FORMS = {"dense": "dense-float64", "csr": "csr-float64-int32"}
 CLOSED = "^this data set is closed: place X again to use it$"
 # Threads, many small blocks of rows, and more columns than workers exchange.
-CUT_SMALL = Tuning(min_parallel_nonzeros=0, max_block_rows=16, max_exchanged_columns=4)
+CUT_SMALL = Tuning(
+    min_parallel_nonzeros=0, min_worker_rows=1, max_block_rows=16, max_exchanged_columns=4
+)
 LAMS = np.array([LAM, 0.02, 0.3])
 CONSTANTS = np.array([-0.37, 0.21, 1.13])  # away from all kinks
 HARD = 1e-5  # a lam with which no run comes to its end while a test lasts

@@ -198,6 +198,29 @@ def test_steps_on_a_part_are_steps_on_the_whole(loss_name, beta):
         assert setting.dual(0, expected) > setting.dual(0, alpha)
 
 
+def test_a_full_pass_brings_rows_of_a_part_back():
+    """Rows at rest are left out, until w has moved."""
+    setting = Setting("cpu", "hinge", 1)
+    with cpu.place(setting.stored) as part:
+        steps = PartSteps(part, setting.problem_over(part, np.arange(setting.n)))
+        w = np.zeros(steps.bound.d)
+        steps.start(Schedule(Safe(), 1), np.zeros(setting.n), w)
+        visits = steps._trainer.visits
+
+        def visited():
+            steps.run(int(steps._trainer.state.iteration) + 1, StopFlag())
+            return set(visits.order[: visits.active[0, 0]].tolist())
+
+        steps.run(20 * setting.n, StopFlag())
+        steps.full_pass(w, screen=True)
+        left = visited()
+        assert len(left) < setting.n
+        w[:] = -10.0 * w  # now others are on the wrong side
+        steps.full_pass(w, screen=True)
+        steps._trainer.stepper.sampler.position[0] = setting.n
+        assert visited() - left
+
+
 def test_a_schedule_fits_into_a_part():
     schedule = Schedule(Gram(batches=2), 6, batches=2, recent_mean=True, seed=1)
     own = part_schedule(schedule, 4, seed=8)

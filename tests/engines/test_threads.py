@@ -22,7 +22,10 @@ from batchsvm.models.model import model_of_estimator
 from helpers import FORMATS, HOST_METHODS, LAM, placed, quietly, thinned, toy
 
 # Threads for little data too.
-EAGER = {"min_parallel_nonzeros": 0, "min_worker_nonzeros": 1, "min_pair_nonzeros": 1}
+EAGER = {
+    "min_parallel_nonzeros": 0, "min_worker_rows": 1, "min_worker_nonzeros": 1,
+    "min_pair_nonzeros": 1,
+}  # fmt: skip
 
 
 def fit_on(jobs, X, y, *arguments, **options):

@@ -163,6 +163,9 @@ def test_a_full_pass_brings_back_every_row_that_would_move(engine, loss_name):
     if state.screening.skips:
         assert moves.any()
         assert keep[moves].all()
+        redraw_all(trainer.visits)
+        visited = trainer.visits.order[: trainer.visits.active[0, 0]]
+        assert np.isin(np.flatnonzero(moves), visited).all()
         # Few rows of these two rest at a corner.
         assert loss_name in ("huber", "squared_epsilon_insensitive") or not keep.all()
     else:

@@ -205,7 +205,7 @@ def train(
 
 
 def takes_newton(found: Any, loss: Any, weights: Any, options: dict[str, Any]) -> bool:
-    """Whether "auto" is Newton's method, or may go on with it."""
+    """Whether "auto" is Newton's method, or is likely to go on with it."""
     import batchsvm
     from batchsvm.methods import Newton
 
@@ -217,7 +217,7 @@ def takes_newton(found: Any, loss: Any, weights: Any, options: dict[str, Any]) -
         max_epochs=options["max_epochs"], averaging=options["averaging"],
         **opt.intercept_options(intercept), **found.where,
     )  # fmt: skip
-    return Newton.name in (plan.method, plan.fallback)
+    return plan.method == Newton.name or plan.is_trial
 
 
 def often(n: int, batch_size: int | str) -> list[int]:

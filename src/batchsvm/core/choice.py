@@ -104,7 +104,7 @@ def newton_alternative_of(
 ) -> tuple[Alternative, Trial | None] | None:
     """Newton's method, which "auto" takes or may go on with after a trial of SDCA.  None where
     something was asked for that it does not offer, where it may not take as many iterations as it
-    needs, or where it is no match for SDCA."""
+    needs, or where epochs of SDCA are always cheaper."""
     enough = 1 if is_smooth(problem.loss) else 2 * PROXIMAL_ITERATIONS
     if not data.cheap_passes or options.max_epochs < enough or options.averaging is not None:
         return None

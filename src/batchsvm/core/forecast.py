@@ -91,16 +91,16 @@ def forecast(
         return ()
     epochs = min(epochs_of(problem, facts, plan.tol), max_epochs)
     newton = plan.method == Newton.name
-    is_hard = plan.fallback == Newton.name
-    by_newton = _set_up_ns(data) + newton_ns(work, is_smooth(problem.loss), plan.tol, is_hard)
+    smooth = is_smooth(problem.loss)
+    by_newton = _set_up_ns(data) + newton_ns(work, smooth, plan.tol, plan.is_trial)
     on_cpu = by_newton if newton else _sdca_ns(data, problem, facts, epochs)
-    if is_hard:  # after a trial of SDCA
+    if plan.is_trial:
         on_cpu = min(on_cpu, (1 + TRIAL_PART) * by_newton)
     own = 1 if data.engine != "cpu" else plan.workers
     found = [Forecast("cpu", 1, on_cpu * NS)]
     if own > 1:
         found.append(Forecast("cpu", own, on_cpu / own**THREAD_POWER * NS))
-    if not (newton or is_hard):  # which those engines do not choose by themselves
+    if not (newton or plan.is_trial):  # which those engines do not choose by themselves
         found.append(Forecast("gpu", 1, _gpu_ns(data, epochs) * NS))
         found.append(Forecast("streamed", 1, _streamed_ns(data, on_cpu) * NS))
     return tuple(sorted(found, key=lambda one: (one.engine, one.threads) != (data.engine, own)))

@@ -66,8 +66,8 @@ class Alternative(NamedTuple):
 def newton_alternative(
     work: Workload, problem: Problem, facts: Facts, tol: float, mean_norm2: Callable[[], float]
 ) -> Alternative | None:
-    """Newton's method; None where it is no match for SDCA.  The mean of ||x_i||^2 is asked for if
-    the largest one speaks for Newton's method."""
+    """Newton's method; None where it is not offered, or where epochs of SDCA are always cheaper.
+    The mean of ||x_i||^2 is asked for if the largest one speaks for Newton's method."""
     if problem.k != 1 or problem.radius < inf:
         return None
     smooth = is_smooth(problem.loss)

@@ -82,6 +82,8 @@ class Plan:
         The name of the method.
     fallback : str
         The name of the method that takes over if the gap falls too slowly; empty if none does.
+    is_trial : bool
+        Whether `method` is tried first although `fallback` is likely to be faster.
     times : tuple of Forecast
         How long training is likely to take on each engine; `batchsvm.plan` fills it.
     """
@@ -98,6 +100,7 @@ class Plan:
     batches: int = 1
     method: str = ""
     fallback: str = ""
+    is_trial: bool = False
     times: tuple[Forecast, ...] = field(default=(), repr=False, compare=False)
 
     @property
@@ -204,9 +207,11 @@ def make_plan(
     workers = layout.workers if size * layout.batches > 1 else 1
     constants = Constants(lam, loss, float(facts.radius2[0]), float(facts.primal_at_zero[0]))
     table = PlanTable(partial(_rows, n, size, spectral, tol, constants))
+    trial = layout.trial
     return Plan(
         n, columns, lam, tol, spectral, size, workers, reason, table, layout.batches,
-        layout.method.name, "" if layout.trial is None else Newton.name,
+        layout.method.name, "" if trial is None else Newton.name,
+        trial is not None and not trial.is_late,
     )  # fmt: skip
 
 

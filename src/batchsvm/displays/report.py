@@ -188,7 +188,7 @@ def _plan(plan: Plan) -> str:
         "σ², the squared spectral norm of the data divided by the number of rows, is"
         f" {_sigma2_in_words(plan.sigma2)}:"
         f" about {1 / plan.sigma2:.3g} rows fit into a batch before they get in each other's way."
-        f" Training {'began with' if plan.fallback else 'took'}"
+        f" Training {'began with' if plan.is_trial else 'took'}"
         f" {'one row' if plan.batch_size == 1 else f'{plan.batch_size:,} rows'} at a time:"
         f" {plan.reason}."
     )

@@ -27,6 +27,7 @@ from batchsvm.engines.cpu.dataset import CpuDataset
 from batchsvm.engines.host_problem import HostProblem
 from batchsvm.engines.screening import Screening
 from batchsvm.engines.state import DualState
+from batchsvm.engines.trainer import note_full_pass
 from batchsvm.methods import Asynchronous, Gram, Newton, Pegasos
 
 
@@ -146,8 +147,7 @@ class PartSteps:
             self._trainer.stepper.screen(start, responses)
 
         found = bound.sums(w, alpha_of, look)
-        self._screening.note_full_pass(sum(gaps))
-        self._trainer.visits.renew()
+        note_full_pass(self._screening, self._trainer.visits, sum(gaps))
         self._screening.note_estimate(sum(gaps))
         return found
 

@@ -35,7 +35,7 @@ WORTH_A_FULL_PASS = 4.0
 # move, few rows are visited, and of little data a full pass takes longer than a hundred visits.
 MIN_EPOCHS_BETWEEN_PASSES = 1 / 32
 MIN_VISITS_BETWEEN_PASSES = 100.0
-VISITS_PER_EPOCH = 64.0  # that the end of an epoch takes as long as
+VISITS_PER_EPOCH = 64.0  # the end of an epoch takes as long as so many visits
 # Slack, in mean violations; in the first epoch, when w is still far off, it is more.
 SLACK = 2.0
 FIRST_SLACK = 6.0

@@ -18,8 +18,9 @@ from batchsvm.engines.batch_order import BatchOrder
 from batchsvm.engines.host_problem import HostProblem
 from batchsvm.engines.protocol import Dual, Progress
 from batchsvm.engines.sampling import BlockSampler, Sampler, make_block_sampler, make_sampler
+from batchsvm.engines.screening import Screening
 from batchsvm.engines.state import DualState, State, start_dual, start_pegasos
-from batchsvm.engines.visit_order import UNSCREENED, make_visit_order
+from batchsvm.engines.visit_order import UNSCREENED, VisitOrder, make_visit_order
 from batchsvm.methods import Blocks, Gram, Newton, Pegasos
 
 
@@ -66,6 +67,12 @@ def sampler_for(
     if not isinstance(method, Pegasos) and method.may_skip(b, schedule.averaging is not None):
         visits = make_visit_order(n, 1, seed, bytes_per_row, tuning, min_rows=b)
     return make_sampler(method.sampling, n, b, seed, visits)
+
+
+def note_full_pass(screening: Screening, visits: VisitOrder, gap: float) -> None:
+    """A full pass has found this gap, N times, and has said of every row whether to visit it."""
+    screening.note_full_pass(gap)
+    visits.renew()
 
 
 class HostTrainer:
@@ -167,8 +174,7 @@ class HostTrainer:
             return found
         [gap] = found.gaps(self.bound.problem.lam)
         assert isinstance(self.state, DualState)
-        self.state.screening.note_full_pass(gap * self.bound.total_weight)
-        self.visits.renew()
+        note_full_pass(self.state.screening, self.visits, gap * self.bound.total_weight)
         return found
 
     def combination(self) -> np.ndarray:

@@ -322,6 +322,7 @@ def _encode_plan(plan: Plan) -> dict[str, Any]:
         },
         "batch_size": int(plan.batch_size), "workers": plan.workers, "reason": plan.reason,
         "batches": plan.batches, "method": plan.method, "fallback": plan.fallback,
+        "is_trial": plan.is_trial,
         "table": [[to_json(value) for value in row] for row in plan.table],
     }  # fmt: skip
 
@@ -338,7 +339,10 @@ def _decode_plan(entry: Any) -> Plan:
     batches = checks.whole("batches", entry.get("batches", 1), 1, 2**62, "a count")
     reason = _word(entry["reason"])
     method, fallback = (_word(entry.get(key, "")) for key in ("method", "fallback"))
-    return Plan(n, d, lam, tol, sigma2, size, workers, reason, table, batches, method, fallback)
+    is_trial = entry.get("is_trial", fallback != "") is True
+    return Plan(
+        n, d, lam, tol, sigma2, size, workers, reason, table, batches, method, fallback, is_trial
+    )
 
 
 def _plan_row(values: list[float]) -> PlanRow:

@@ -24,9 +24,9 @@ from batchsvm.engines.cpu.workers import Worker, WorkerPool
 T = TypeVar("T")
 
 
-# At the least, if there are several workers: neighbours are often of one length, and of text sorted
-# by subject one half may have half as many entries again as the other.  Not many more: each block
-# is a call from Python, where workers wait for each other.
+# All workers together have at least so many blocks: neighbours are often of one length, and of text
+# sorted by subject one half may have half as many entries again as the other.  Each block is a call
+# from Python, which runs one thread at a time, so that there are not many more.
 MIN_BLOCKS = 8
 
 

@@ -42,18 +42,14 @@ class CpuProblem(HostProblem):
         self.dense_block_rows = data.tuning.dense_block_rows
         if self.bias is not None:
             self.rows = Biased(data.rows, data.d, self.bias)
-        self._norms2 = data.norms2 if data.keeps_norms else None
         self.over_blocks(self.fill)
-        self._find_norms2(self.examples["norm2"])
+        norms2 = self.examples["norm2"]
+        if data.keeps_norms:
+            known, bias2 = data.norms2, 0.0 if self.bias is None else self.bias * self.bias
+            self.over_blocks(lambda i, j: np.add(known[i:j], bias2, out=norms2[i:j]))
+        else:
+            data.pass_over_blocks(lambda i, j: some_norms2(self.rows, i, norms2[i:j]))
         self.facts = self._find_facts()
-
-    def _find_norms2(self, out: np.ndarray) -> None:
-        if self._norms2 is None:
-            self.data.pass_over_blocks(lambda i, j: some_norms2(self.rows, i, out[i:j]))
-            return
-        out[:] = self._norms2
-        if self.bias is not None:
-            out += self.bias * self.bias
 
     def _find_facts(self) -> Facts:
         losses, weights, norms2 = zip(

@@ -119,7 +119,7 @@ def sdca_ranked_blocks(dual, ranked_worker, w, visits, beta, budget):
     me, blocks, order = worker.rank, order_of.edges.size - 1, order_of.order
     share, columns, totals = sampler.rows_per_block, exchange.ranks.columns, exchange.totals
     visited, every = exchange.visited[me], screening.visits_per_term(order.size)
-    if budget.iterations == 0:  # of a call that only compiles
+    if budget.iterations == 0:  # this call only compiles
         return 0, False, beta
     first, last = worker.portion(d)
     for k in range(first, last):
