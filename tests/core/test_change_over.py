@@ -49,21 +49,32 @@ def slow_fit(**options):
 
 
 def test_a_trial_takes_a_part_of_the_time_of_newtons_method():
-    assert trial_of(100.0, 1000.0) == Trial(25.0, 500.0, 100.0)
-    assert trial_of(10_000.0, 1000.0) == Trial(125.0, 500.0, 500.0)
+    assert trial_of(100.0, 1000.0) == Trial(25.0, 1000.0, 100.0)
+    assert trial_of(10_000.0, 1000.0) == Trial(125.0, 1000.0, 500.0)
     assert trial_of(15.0, 1000.0) is None
     assert trial_of(100.0, 31.0) is None
-    assert trial_of(100.0, 1000.0).epochs == [25.0, 50.0, 100.0, 200.0, 400.0]
-    assert trial_of(100.0, 1000.0).iterations(10.0) == [250, 500, 1000, 2000, 4000]
+    assert trial_of(100.0, 1000.0).epochs == [25.0, 50.0, 100.0, 200.0, 400.0, 800.0]
+    assert trial_of(100.0, 1000.0).iterations(10.0) == [250, 500, 1000, 2000, 4000, 8000]
     assert str(trial_of(100.0, 1000.0)) == "25, 50, 100, ... epochs"
-    assert str(Trial(4.0, 9.0, 1.0)) == "4, 8 epochs"
+    assert str(Trial(4.0, 18.0, 1.0)) == "4, 8, 9 epochs"
+    assert Trial(30.0, 60.0, 1.0).epochs == [30.0]
+
+
+def test_newtons_method_is_left_enough_iterations():
+    assert Trial(4.0, 1000.0, 1.0).last == 800.0
+    assert Trial(4.0, 100.0, 1.0).last == 50.0
+    # At the last check, SDCA has to be done in what is left.
+    for needed, due in ((150.0, False), (250.0, True)):
+        change = ChangeOver(Trial(400.0, 1000.0, 500.0), exp(2.0))
+        assert not change.is_due(400.0, exp(1.0), 1.0)  # 400 more at this rate
+        assert change.is_due(800.0, exp(needed / (400.0 + needed)), 1.0) == due
 
 
 def test_a_late_trial_begins_when_newtons_method_would_have_ended():
-    assert late_trial_of(100.0, 1000.0) == Trial(100.0, 500.0, 100.0, is_late=True)
-    assert late_trial_of(2.0, 1000.0) == Trial(16.0, 500.0, 2.0, is_late=True)
-    assert late_trial_of(100.0, 200.0).epochs == [100.0]
-    assert late_trial_of(100.0, 199.0) is None
+    assert late_trial_of(100.0, 1000.0) == Trial(100.0, 1000.0, 100.0, is_late=True)
+    assert late_trial_of(2.0, 1000.0) == Trial(16.0, 1000.0, 2.0, is_late=True)
+    # Of little data, Newton's method takes as long as any number of epochs.
+    assert late_trial_of(1e5, 1000.0) == Trial(250.0, 1000.0, 250.0, is_late=True)
     assert late_trial_of(2.0, 32.0).epochs == [16.0]
     assert late_trial_of(2.0, 31.0) is None
     assert late_trial_of(100.0, 1e308).iterations(1e6)[0] == 1e8
@@ -78,7 +89,7 @@ def test_it_is_due_where_the_gap_falls_too_slowly(rate, due):
 
 
 def test_the_gap_is_checked_after_twice_as_many_epochs_each_time():
-    change = ChangeOver(Trial(10.0, 50.0, 20.0), 1.0)
+    change = ChangeOver(Trial(10.0, 100.0, 20.0), 1.0)
     assert not change.is_due(5.0, 1.0, 1e-3)  # before the first check
     assert not change.is_due(10.0, 1e-2, 1e-3)  # 5 more at this rate
     assert not change.is_due(15.0, 1e-2, 1e-3)  # a checkpoint between two checks
@@ -97,6 +108,7 @@ def test_no_check_is_missed_where_epochs_are_no_whole_iterations(first, n, b, fa
     change = ChangeOver(trial, 1.0)
     for at, epochs in zip(trial.iterations(per_epoch), trial.epochs, strict=True):
         assert 0 <= at - epochs * per_epoch + 1e-6 * at < 1.001 + 1e-6 * at
+    for at in dict.fromkeys(trial.iterations(per_epoch)):  # two checks may be in one iteration
         assert change.is_due(at / per_epoch, 1.0, 1e-3)
 
 

@@ -166,7 +166,7 @@ def test_the_plan_is_what_a_fit_does(asked):
     assert plan == solution.plan
     ended = (solution.method.name, solution.batch_size)
     assert ended in [(plan.method, plan.batch_size), (plan.fallback, len(y))]
-    assert (plan.fallback == "newton") == (asked == {"lam": 1e-7})
+    assert plan.is_trial == (asked == {"lam": 1e-7})
     assert plan.sigma2.how == solution.plan.sigma2.how
 
 

@@ -83,6 +83,7 @@ def plan_facts(made: Any) -> dict[str, Any]:
         "sigma2": float(made.sigma2), "sigma2_how": made.sigma2.how,
         "sigma2_failure_probability": made.sigma2.failure_probability,
         "method": made.method_in_words, "fallback": made.fallback,
+        "is_trial": made.is_trial,
         "batch_size": made.batch_size, "batches": made.batches,
         "workers": made.workers, "reason": made.reason, "batch_limit": made.batch_limit,
         "times": [forecast._asdict() for forecast in made.times],

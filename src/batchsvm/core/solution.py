@@ -155,9 +155,10 @@ class Solution:
         name = name if name != self.method.name else f"{name}, batch size {self.batch_size}"
         if self.plan.fallback == self.method.name:
             name = f"{self.plan.method_in_words}, then {name}"
+        epochs = f"{self.history.epoch[-1]:.4g}"
         return (
             f"{name}: {self.status.value}, after"
-            f" {self.history.epoch[-1]:.4g} epochs and {self.history.seconds[-1]:.3g} s\n"
+            f" {epochs} epoch{'s' * (epochs != '1')} and {self.history.seconds[-1]:.3g} s\n"
             f"{self.certificate}"
         )
 

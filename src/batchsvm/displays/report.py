@@ -79,7 +79,7 @@ def make_report(model: Model, data: dict[str, Any], names: list[str] | None = No
         _data(data, model.classes is not None),
     ]
     if model.plan is not None:
-        parts += ["<h2>What batches can bring</h2>", _plan(model.plan)]
+        parts += ["<h2>What batches can bring</h2>", _plan(model.plan, model.method)]
     parts += ["<h2>The certificate</h2>", _certificates(model)]
     parts += ["<h2>How it was trained</h2>", _training(model)]
     parts += _plots(model)
@@ -183,12 +183,13 @@ def _data(data: dict[str, Any], has_classes: bool) -> str:
     return _words(rows)
 
 
-def _plan(plan: Plan) -> str:
+def _plan(plan: Plan, method: str) -> str:
+    has_changed = plan.is_trial or method != plan.method
     text = (
         "σ², the squared spectral norm of the data divided by the number of rows, is"
         f" {_sigma2_in_words(plan.sigma2)}:"
         f" about {1 / plan.sigma2:.3g} rows fit into a batch before they get in each other's way."
-        f" Training {'began with' if plan.is_trial else 'took'}"
+        f" Training {'began with' if has_changed else 'took'}"
         f" {'one row' if plan.batch_size == 1 else f'{plan.batch_size:,} rows'} at a time:"
         f" {plan.reason}."
     )
