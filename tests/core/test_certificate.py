@@ -43,9 +43,10 @@ def test_methods_cannot_report_on_themselves(monkeypatch):
     from batchsvm.engines.state import DualState
 
     X, y = toy("hinge")
-    honest = quietly(X, y, lam=LAM, tol=0, max_epochs=100, random_state=0).certificate
+    asked = {"lam": LAM, "method": "safe", "batch_size": 1, "tol": 0, "max_epochs": 100}
+    honest = quietly(X, y, random_state=0, **asked).certificate
     monkeypatch.setattr(DualState, "primal_point", lambda self: self.w * 1.05)
-    drifted = quietly(X, y, lam=LAM, tol=0, max_epochs=100, random_state=0).certificate
+    drifted = quietly(X, y, random_state=0, **asked).certificate
     assert drifted.gap > honest.gap + 1e-5
 
 
