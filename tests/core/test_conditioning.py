@@ -81,9 +81,8 @@ def test_a_late_trial_of_newtons_method_does_not_silence_the_warning():
     rng = np.random.default_rng(0)
     X = 0.01 * rng.normal(size=(3000, 3)) * [1.0, 1.0, 1000.0]
     y = np.where(X[:, 2] + rng.normal(size=3000) > 0, 1.0, -1.0)
-    assert (batchsvm.plan(X, y, lam=1.0).fallback, batchsvm.plan(X, y, lam=1.0).is_trial) == (
-        "newton", False,
-    )  # fmt: skip
+    plan = batchsvm.plan(X, y, lam=1.0)
+    assert (plan.fallback, plan.is_trial) == ("newton", False)
     assert len(warned(lambda: batchsvm.fit(X, y, lam=1.0, random_state=0))) == 1
 
 

@@ -84,7 +84,7 @@ class ChangeOver:
         many more to get there; False between two checks."""
         reached = (1 + ROUNDING) * epoch
         left = [check for check in self._checks if check > reached]
-        if left == self._checks or epoch > self.trial.last + 1.0:  # an iteration too late
+        if left == self._checks or epoch > self.trial.last + 1.0:  # by more than an iteration
             return False
         needed = self._epochs_to(goal, epoch, gap)
         self._epoch, self._gap, self._checks = epoch, gap, left

@@ -1,7 +1,7 @@
 """Arrays that begin with a cache line.
 
 Those of NumPy begin somewhere within one, such that every second record of half a line lies in two
-lines: on covertype, fits took 1.15 to 1.2 times as long in most processes.
+lines: on covertype, fits took 1.12 to 1.2 times as long in most processes.
 """
 
 from __future__ import annotations
