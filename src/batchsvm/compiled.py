@@ -50,6 +50,9 @@ JIT_OPTIONS: dict[str, Any] = {
     "fastmath": {"reassoc", "contract", "nsz", "arcp"},
 }
 
+# Of functions whose sums are made in the order that they say.
+IN_ORDER: dict[str, Any] = {**JIT_OPTIONS, "fastmath": {"contract"}, "forceinline": True}
+
 
 def user_cache() -> Path:
     """The folder for what can be made again, in the user's own cache."""
@@ -211,8 +214,7 @@ def callable_in_kernels(function: Callable[..., Any]) -> None:
 
 def summed_in_order(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let kernels call this plain function, whose sums are made in the order that it says."""
-    options = {**JIT_OPTIONS, "fastmath": {"contract"}, "forceinline": True}
-    return register_jitable(**options)(function)
+    return register_jitable(**IN_ORDER)(function)
 
 
 def _compiles_ours(event: Any) -> bool:

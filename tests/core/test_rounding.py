@@ -10,8 +10,10 @@ from exact import EXACT, exact, phi, phi_conjugate, phi_slopes, random_loss
 from batchsvm.compiled import JIT_OPTIONS
 from batchsvm.core import rounding
 from batchsvm.core.vectors import column_norms, norm
+from batchsvm.engines.cpu.elementary import LEAST_EXPONENT
 from batchsvm.losses import LOSSES
 from batchsvm.losses.classification import log_of_one_plus
+from batchsvm.losses.elementary import exp, log
 
 
 def ulps(computed, truth) -> float:
@@ -24,8 +26,8 @@ NEAR_ONE = 1 - np.logspace(-15, -1, 500)
 TINY_TO_ONE = np.append(np.logspace(-300, 0, 2000), np.logspace(-17, -14, 1000))
 AROUND_ZERO = np.concatenate([TINY_TO_ONE, -TINY_TO_ONE[TINY_TO_ONE < 1], -NEAR_ONE, [0.0]])
 FUNCTIONS = {
-    "exp": (np.exp, EXACT.exp, np.linspace(-740, 700, 4001)),
-    "log": (np.log, EXACT.log, np.append(np.logspace(-307, 300, 2000), NEAR_ONE)),
+    "exp": (exp, EXACT.exp, np.append(np.linspace(LEAST_EXPONENT, 700, 4001), AROUND_ZERO)),
+    "log": (log, EXACT.log, np.append(np.logspace(-323, 308, 3000), [NEAR_ONE, 2 - NEAR_ONE])),
     "log_of_one_plus": (log_of_one_plus, EXACT.log1p, AROUND_ZERO),
 }
 
@@ -40,6 +42,24 @@ def test_exp_and_logarithms_are_within_three_units(name, compiled):
         found = np.array([one(x) for x in points])
     with EXACT.workprec(200):
         assert max(ulps(f, truth(exact(x))) for f, x in zip(found, points, strict=True)) <= 3.0
+
+
+def test_exp_and_log_in_kernels_at_the_ends():
+    @numba.njit(**JIT_OPTIONS)
+    def both(x, out):
+        for k in range(x.size):  # vectorised
+            out[0, k], out[1, k] = exp(x[k]), log(x[k])
+
+    def found(*points):
+        out = np.empty((2, len(points)))
+        both(np.array(points), out)
+        return out
+
+    below = np.nextafter(LEAST_EXPONENT, -np.inf)
+    assert found(below, -1e4, -1e300, -np.inf)[0].tolist() == [0.0] * 4
+    assert found(0.0, -0.0)[0].tolist() == [1.0, 1.0]
+    assert found(1.0, np.inf)[1].tolist() == [0.0, np.inf]
+    assert np.isnan(found(np.nan)).all()
 
 
 LARGEST_EXPONENT = 80.0  # of the slope of the logistic loss, which exp would take to 0

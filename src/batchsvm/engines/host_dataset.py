@@ -87,8 +87,8 @@ class HostDataset(BaseDataset, ABC):
         for k, bound in self.bound(problem):
             weight, responses = bound.weights(0, self.n), bound.responses(_contiguous(W, k))
             slopes = loss.subgradient(responses)
-            if step is not None:
-                along = bound.signs(0, self.n) * bound.products(_contiguous(step, k))
+            if step is not None:  # at whose end responses are known, unless it was shortened
+                along = bound.responses(_contiguous(W + step, k)) - responses
                 slopes = slopes + loss.second_derivative(responses) * along
             found[:, k] = relative(loss, -weight * slopes, weight) * weight
         return HostDual(found)

@@ -37,19 +37,42 @@ def solve_positive(matrix: np.ndarray, right: np.ndarray) -> np.ndarray | None:
 @Kernel
 def cholesky_solve(matrix, x):
     """Overwrite the lower half of the matrix by its Cholesky factor, and x, the right-hand side, by
-    the solution; returns whether the matrix is positive definite."""
+    the solution; returns whether the matrix is positive definite.
+
+    Four rows of the factor at a time: each row above them is read once, in half the time.
+    """
     n = x.size
-    for i in range(n):
-        for j in range(i + 1):
-            total = matrix[i, j]
-            for k in range(j):
-                total -= matrix[i, k] * matrix[j, k]
-            if j < i:
-                matrix[i, j] = total / matrix[j, j]
-            elif total > 0.0:
-                matrix[i, i] = np.sqrt(total)
-            else:
-                return False
+    for top in range(0, n, 4):
+        first = 0  # the column from where on each row is done by itself
+        if top + 4 <= n:
+            first = top
+            for j in range(top):
+                a, b, c, d = (
+                    matrix[top, j],
+                    matrix[top + 1, j],
+                    matrix[top + 2, j],
+                    matrix[top + 3, j],
+                )
+                for k in range(j):
+                    factor = matrix[j, k]
+                    a -= matrix[top, k] * factor
+                    b -= matrix[top + 1, k] * factor
+                    c -= matrix[top + 2, k] * factor
+                    d -= matrix[top + 3, k] * factor
+                scale = 1.0 / matrix[j, j]
+                matrix[top, j], matrix[top + 1, j] = a * scale, b * scale
+                matrix[top + 2, j], matrix[top + 3, j] = c * scale, d * scale
+        for i in range(top, min(top + 4, n)):
+            for j in range(first, i + 1):
+                total = matrix[i, j]
+                for k in range(j):
+                    total -= matrix[i, k] * matrix[j, k]
+                if j < i:
+                    matrix[i, j] = total / matrix[j, j]
+                elif total > 0.0:
+                    matrix[i, i] = np.sqrt(total)
+                else:
+                    return False
     for i in range(n):
         total = x[i]
         for k in range(i):

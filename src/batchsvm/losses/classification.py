@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from batchsvm.losses.elementary import exp, log
 from batchsvm.losses.protocol import POSITIVE
 
 SMALL_CURVATURE = 1.0  # q of the dual step of the logistic loss
@@ -178,20 +179,20 @@ class Logistic(NamedTuple):
     lipschitz = 1.0
 
     def value(self, a):
-        return log_of_one_plus(np.exp(-np.abs(a))) + np.maximum(-a, 0.0)
+        return log_of_one_plus(exp(-np.abs(a))) + np.maximum(-a, 0.0)
 
     def subgradient(self, a):
-        small = np.exp(-np.abs(a))  # as in `value`, so that a kernel computes it once for both
+        small = exp(-np.abs(a))  # as in `value`, so that a kernel computes it once for both
         return -np.maximum(np.maximum(1.0 * (a <= 0.0), small), LEAST_SLOPE) / (1.0 + small)
 
     def second_derivative(self, a):
-        small = np.exp(-np.abs(a))
+        small = exp(-np.abs(a))
         return small / (1.0 + small) ** 2
 
     def conjugate(self, alpha):
         # 1 - alpha loses what a small alpha has; 0 log 0 is 0 log 1 here.
         rest = (1.0 - alpha) * log_of_one_plus(1.0 * (alpha >= 1.0) - alpha)
-        return alpha * np.log(alpha + 1.0 * (alpha <= 0.0)) + rest
+        return alpha * log(alpha + 1.0 * (alpha <= 0.0)) + rest
 
     def dual_step(self, alpha, a, q):
         short = 1.0 * (q <= SMALL_CURVATURE)  # a number: Numba 0.61 has no np.all of a truth value
@@ -232,19 +233,19 @@ def log_of_one_plus(x):
     """log(1 + x) for x above -1 and up to 1, as exact as log1p of NumPy, which takes twice as long:
     what rounding takes from 1 + x is given back.  No compiler may reorder these sums."""
     rounded = 1.0 + x
-    return np.log(rounded) + (x - (rounded - 1.0)) / rounded
+    return log(rounded) + (x - (rounded - 1.0)) / rounded
 
 
 def short_logistic_step(alpha, a, q):
     """The dual step of the logistic loss for q up to `SMALL_CURVATURE`: the root u is near -a, from
     where Newton's method starts.  The last step takes the sigmoid from a Taylor series; if the
     first one is small, it is the last but one."""
-    share = 1.0 / (1.0 + np.exp(np.minimum(a, 80.0)))
+    share = 1.0 / (1.0 + exp(np.minimum(a, 80.0)))
     moved = q * (alpha - share) / (1.0 + q * share * (1.0 - share))  # u + a
     more = moved
     far = 1.0 * (np.abs(moved) > SMALL_MOVE)
     if np.any(far):
-        there = 1.0 / (1.0 + np.exp(np.minimum(a - moved, 80.0)))
+        there = 1.0 / (1.0 + exp(np.minimum(a - moved, 80.0)))
         share = share + far * (there - share)
         more = (q * (alpha - there) - moved) / (1.0 + q * there * (1.0 - there))
         more, moved = moved + far * (more - moved), moved + far * more
@@ -264,10 +265,10 @@ def long_logistic_step(alpha, a, q, newton_steps):
     # The root solves u + offset = q / (1 + exp(u)).
     offset = sign * a + q * (1.0 - mirrored - sign * alpha)
     floor = np.maximum(-offset, 0.0)
-    u = np.log(np.maximum(q / np.maximum(np.abs(offset), 1.0), 1.0))
-    u = np.maximum(np.log(np.maximum(q / np.maximum(offset + u, 1.0), 1.0)), floor)
+    u = log(np.maximum(q / np.maximum(np.abs(offset), 1.0), 1.0))
+    u = np.maximum(log(np.maximum(q / np.maximum(offset + u, 1.0), 1.0)), floor)
     for _ in range(newton_steps):
-        rest = 1.0 / (1.0 + np.exp(np.minimum(u, 80.0)))
+        rest = 1.0 / (1.0 + exp(np.minimum(u, 80.0)))
         u = np.maximum(u - (u + offset - q * rest) / (1.0 + q * rest * (1.0 - rest)), floor)
-    rest = 1.0 / (1.0 + np.exp(np.minimum(u, 80.0)))
+    rest = 1.0 / (1.0 + exp(np.minimum(u, 80.0)))
     return mirrored + sign * (1.0 - rest)

@@ -5,35 +5,52 @@ from __future__ import annotations
 import numpy as np
 
 from batchsvm.compiled import Kernel
+from batchsvm.core.vectors import CHUNK
+from batchsvm.engines.cpu.rows import next_nonzero
 
+BLOCK = 32  # rows and columns of a matrix that is mirrored
 ROWS_AT_ONCE = 8  # whose products are added together, so that the matrix is read more seldom
 
 
 @Kernel
 def gradient_sums(dual, rows, start, w, responses, slopes, v):
-    """Over a block of rows: returns sum_i c_i phi(a_i) and fills the responses; adds
-    sum_i c_i phi'(a_i) s_i x_i to v, or fills the coefficients of that sum into `slopes` where v is
-    empty."""
-    losses = 0.0
-    for k in range(responses.size):
-        i = start + k
-        a = dual.response(i, rows.dot_in_pass(i, w))
-        responses[k] = a
-        losses += dual.weight_of(i) * dual.loss.value(a)
-        slope = dual.examples[i].signed_weight * dual.loss.subgradient(a)
-        if v.size == 0:
-            slopes[k] = slope
-        elif slope != 0.0:
-            rows.add(i, slope, v)
+    """Over a block of rows: fills the responses and c_i phi'(a_i) s_i, and returns
+    sum_i c_i phi(a_i); adds sum_i c_i phi'(a_i) s_i x_i to v, unless v is empty.
+
+    The formulas of the loss have a loop of their own, from 0 on, which LLVM vectorises.
+    """
+    losses, is_zero = 0.0, not np.any(w)  # w is 0 where training begins
+    for begin in range(0, responses.size, CHUNK):
+        first = start + begin
+        a, found = responses[begin : begin + CHUNK], slopes[begin : begin + CHUNK]
+        examples = dual.examples[first : first + CHUNK]
+        for k in range(a.size):
+            product = 0.0 if is_zero else rows.dot_in_pass(first + k, w)
+            a[k] = dual.response(first + k, product)
+        for k in range(a.size):
+            weight = examples[k].signed_weight
+            losses += abs(weight) * dual.loss.value(a[k])
+            found[k] = weight * dual.loss.subgradient(a[k])
+        if v.size > 0:
+            for k in range(a.size):
+                if found[k] != 0.0:
+                    rows.add(first + k, found[k], v)
     return losses
 
 
 @Kernel
 def add_outer_products(rows, start, coefficients, total):
-    """total += sum_i c_i x_i x_i' over a block of sparse rows, each pair of columns once."""
-    for k in range(coefficients.size):
-        if coefficients[k] != 0.0:
-            rows.add_outer(start + k, coefficients[k], total)
+    """total += sum_i c_i x_i x_i' over a block of sparse rows, each pair of columns once.
+
+    The hardware does not foresee which rows are passed over.
+    """
+    k = next_nonzero(coefficients, -1)
+    while k < coefficients.size:
+        following = next_nonzero(coefficients, k)
+        if following > k + 1 and following < coefficients.size:
+            rows.prefetch_row(start + following, start + following)
+        rows.add_outer(start + k, coefficients[k], total)
+        k = following
 
 
 @Kernel
@@ -66,3 +83,14 @@ def add_dense_products(rows, start, coefficients, room, total):
                 for j in range(room.shape[1]):
                     room[row, j] = 0.0
             taken = 0
+
+
+@Kernel
+def mirror_lower_half(matrix):
+    """Copy what is below the diagonal to above it, in blocks that stay in the cache."""
+    n = matrix.shape[0]
+    for top in range(0, n, BLOCK):
+        for left in range(0, top + 1, BLOCK):
+            for i in range(top, min(top + BLOCK, n)):
+                for j in range(left, min(left + BLOCK, i)):
+                    matrix[j, i] = matrix[i, j]

@@ -37,17 +37,12 @@ def sparse_dot_in_pass(values, indices, start, stop, w):
     k, end = np.int64(start), np.int64(stop)
     prefetch(values, k + ENTRIES_AHEAD)
     prefetch(indices, k + ENTRIES_AHEAD)
-    while k + 7 < end:  # the values of one cache line
+    while k + 8 < end:  # 8 values of float64 are a cache line
         prefetch(values, k + 8 + ENTRIES_AHEAD)
         prefetch(indices, k + 8 + ENTRIES_AHEAD)
-        even += values[k] * w[indices[k]]
-        odd += values[k + 1] * w[indices[k + 1]]
-        even += values[k + 2] * w[indices[k + 2]]
-        odd += values[k + 3] * w[indices[k + 3]]
-        even += values[k + 4] * w[indices[k + 4]]
-        odd += values[k + 5] * w[indices[k + 5]]
-        even += values[k + 6] * w[indices[k + 6]]
-        odd += values[k + 7] * w[indices[k + 7]]
+        for j in range(k, k + 8, 2):
+            even += values[j] * w[indices[j]]
+            odd += values[j + 1] * w[indices[j + 1]]
         k += 8
     while k + 1 < end:
         even += values[k] * w[indices[k]]

@@ -97,32 +97,34 @@ def example_facts(examples, loss, start, stop):
 def point_sums(dual, rows, start, alpha, point, found):
     """The sums over a block of rows that starts at `start`, whose alpha this is."""
     out, responses, v = found.sums, found.responses, found.combination
-    examples, loss, lower, upper = dual.examples, dual.loss, dual.lower, dual.upper
+    loss, lower, upper = dual.loss, dual.lower, dual.upper
     for begin in range(0, alpha.size, CHUNK):
+        first, here = start + begin, alpha[begin : begin + CHUNK]
+        examples, a = dual.examples[first : first + CHUNK], responses[begin : begin + CHUNK]
         losses, duals, slack, magnitude, pull, alphas, support = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-        for k in range(begin, min(begin + CHUNK, alpha.size)):
-            i = start + k
-            offset, length = examples[i].offset, np.sqrt(examples[i].norm2)
-            weight, size = abs(examples[i].signed_weight), abs(alpha[k])
-            a = np.copysign(1.0, examples[i].signed_weight) * rows.dot_in_pass(i, point.w) - offset
-            responses[k] = a
+        for k in range(here.size):
+            a[k] = dual.response(first + k, rows.dot_in_pass(first + k, point.w))
+            if v.size > 0 and here[k] != 0.0:
+                rows.add(first + k, np.copysign(1.0, examples[k].signed_weight) * here[k], v)
+        for k in range(here.size):  # a loop of its own, which LLVM vectorises
+            offset, length = examples[k].offset, np.sqrt(examples[k].norm2)
+            weight, size = abs(examples[k].signed_weight), abs(here[k])
             # A convex function over [a - e, a + e] exceeds its value at a by at most e times its
             # steepest slope, which it has at an end.
-            e = point.per_length * length + point.relative * (abs(a) + abs(offset)) + point.constant
-            slope = abs(loss.subgradient(a - e))
+            e = point.per_length * length + point.constant
+            e += point.relative * (abs(a[k]) + abs(offset))
+            slope = abs(loss.subgradient(a[k] - e))
             if lower < 0.0:  # else the loss nowhere rises, and is steepest at a - e
-                slope = max(slope, abs(loss.subgradient(a + e)))
-            relative = min(max(alpha[k] / weight, lower), upper) if weight > 0.0 else 0.0
-            linear, conjugate = alpha[k] * offset, weight * loss.conjugate(relative)
-            losses += weight * loss.value(a)
+                slope = max(slope, abs(loss.subgradient(a[k] + e)))
+            relative = min(max(here[k] / weight, lower), upper) if weight > 0.0 else 0.0
+            linear, conjugate = here[k] * offset, weight * loss.conjugate(relative)
+            losses += weight * loss.value(a[k])
             duals += linear - conjugate
             slack += weight * e * slope
             magnitude += abs(conjugate) + abs(linear)
             pull += size * length
             alphas += size
-            support += alpha[k] != 0.0
-            if v.size > 0 and alpha[k] != 0.0:
-                rows.add(i, np.copysign(1.0, examples[i].signed_weight) * alpha[k], v)
+            support += here[k] != 0.0
         out[LOSSES] += losses
         out[DUALS] += duals
         out[SLACK] += slack

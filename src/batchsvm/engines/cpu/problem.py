@@ -20,6 +20,7 @@ from batchsvm.engines.cpu.curvature import (
     add_dense_products,
     add_outer_products,
     gradient_sums,
+    mirror_lower_half,
 )
 from batchsvm.engines.cpu.passes import example_facts, point_sums, share_squares
 from batchsvm.engines.cpu.rows import Biased, Rows, add_rows, densify, products, some_norms2
@@ -100,7 +101,7 @@ class CpuProblem(HostProblem):
     def gradient_sums(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         dual, responses, p = self.as_struct(), np.empty(self.n), self.d
         few = self.data.adds_up_vectors(p)  # each worker adds to its own vector
-        slopes = np.empty(0 if few else self.n)
+        slopes = np.empty(self.n)
 
         def own(worker: Worker) -> tuple[float, np.ndarray]:
             v, losses = np.zeros(p if few else 0), 0.0
@@ -132,8 +133,9 @@ class CpuProblem(HostProblem):
                     add_dense_products(self.rows, start, coefficients[start:stop], room, total)
             return total
 
-        total = np.sum(self.data.pass_pool.run(own), axis=0)
-        return total + total.T - np.diag(np.diag(total))
+        total = reduce(np.add, self.data.pass_pool.run(own))
+        mirror_lower_half(total)
+        return total
 
     def absolute_sums(self, coefficients: np.ndarray) -> np.ndarray:
         total = np.zeros(self.d)

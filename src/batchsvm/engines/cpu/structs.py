@@ -12,6 +12,7 @@ import numpy as np
 
 from batchsvm.compiled import callable_in_kernels, struct_methods, summed_in_order
 from batchsvm.engines.averaging import Averaging
+from batchsvm.engines.cpu import elementary  # noqa: F401  # exp and log of losses, in kernels
 from batchsvm.engines.sampling import BlockSampler, Sampler
 from batchsvm.engines.screening import Screening
 from batchsvm.engines.visit_order import Random, VisitOrder
