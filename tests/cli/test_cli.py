@@ -136,6 +136,10 @@ def test_plan_as_json_and_plot(folder):
     found = json.loads(call(folder, "plan", "breast-cancer.train.svm", "--json").stdout)
     data = datasets.load("breast-cancer")
     assert found["sigma2"] == pytest.approx(float(batchsvm.sigma2(data.X)))
+    assert set(found["table"][0]) == {"b", "beta_b", "speedup"}
+    asked = ("plan", "breast-cancer.train.svm", "--json", "--theory")
+    [row, *_] = json.loads(call(folder, *asked).stdout)["table"]
+    assert set(row) == set(found["table"][0]) | {"pegasos_T", "t0", "T0", "T"}
     assert fails(folder, "plan", "breast-cancer.train.svm", "--plot", "plot.gif") == (
         "--plot must end in .png, .svg or .pdf, not 'plot.gif'"
     )

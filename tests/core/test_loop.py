@@ -139,8 +139,18 @@ def test_a_fit_that_falls_short_warns_with_its_gap_and_what_to_try():
         assert f"at most {certificate.bound:.3g} above its optimum" in str(caught[0].message)
         assert f"{certificate.relative_gap:.3g} of it" in str(caught[0].message)
         assert caught[0].filename == __file__
-    with pytest.warns(ConvergenceWarning, match="scale the columns"):
+    with pytest.warns(ConvergenceWarning, match="1\\), use a larger lam, or scale the columns"):
         batchsvm.fit(X, Y, lam=1e-6, max_epochs=1)
+
+
+def test_newtons_method_is_named_where_columns_are_few_and_the_loss_is_smooth():
+    options = {"lam": 1e-6, "method": "aggressive", "batch_size": 1, "max_epochs": 1}
+    few = 'use method="newton" or a larger lam, or scale the columns'
+    many = r"1\), use a larger lam, or scale the columns"
+    wide = np.hstack([X, np.zeros((len(X), 3000))])
+    for rows, loss, advice in ((X, "logistic", few), (X, "hinge", many), (wide, "logistic", many)):
+        with pytest.warns(ConvergenceWarning, match=advice):
+            batchsvm.fit(rows, Y, loss, **options)
 
 
 def test_a_fit_that_converges_is_silent(capfd):

@@ -69,7 +69,7 @@ def plan(data: str, lam: float, tol: float, loss: Any, method: Any, batch_size: 
     if plot:
         save_plot(made, plot)
     if as_json:
-        print_json(plan_facts(made) | {"data": data, "plot": plot})
+        print_json(plan_facts(made, theory) | {"data": data, "plot": plot})
         return
     click.echo(describe(data, shape, chosen.task))
     click.echo(made.describe(theory).split("\n", 1)[1])
@@ -77,7 +77,10 @@ def plan(data: str, lam: float, tol: float, loss: Any, method: Any, batch_size: 
         click.echo(f"plot: {plot}")
 
 
-def plan_facts(made: Any) -> dict[str, Any]:
+def plan_facts(made: Any, theory: bool) -> dict[str, Any]:
+    """The plan; with `theory`, the worst cases of each batch size too."""
+    hidden = set() if theory else {"pegasos_T", "t0", "T0", "T"}
+    rows = [row._asdict() for row in made.table]
     return {
         "rows": made.n, "columns": made.d, "lam": made.lam, "tol": made.tol,
         "sigma2": float(made.sigma2), "sigma2_how": made.sigma2.how,
@@ -87,7 +90,7 @@ def plan_facts(made: Any) -> dict[str, Any]:
         "batch_size": made.batch_size, "batches": made.batches,
         "workers": made.workers, "reason": made.reason, "batch_limit": made.batch_limit,
         "times": [forecast._asdict() for forecast in made.times],
-        "table": [row._asdict() for row in made.table],
+        "table": [{key: row[key] for key in row if key not in hidden} for row in rows],
     }  # fmt: skip
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from batchsvm.core.solution import Solution, Status
+from batchsvm.core.tuning import DEFAULT_TUNING
 from batchsvm.core.warning import warn_user
 from batchsvm.losses import TINY
 from batchsvm.methods import Naive, Newton, Pegasos
+from batchsvm.methods.newton import is_smooth
 
 ZERO = (
     " The model is w = 0, where training began: no point after it was certified with a smaller gap,"
@@ -107,4 +109,13 @@ def _advice(solution: Solution, max_epochs: float, go_on: str) -> str:
         return f'{more}, or use method="auto".'
     if b > 1 and not isinstance(method, Newton):
         return f"{more}, or use a smaller batch_size."
+    if _newton_is_cheap(solution):
+        return f'{more}, use method="newton" or a larger lam, or scale the columns of X.'
     return f"{more}, use a larger lam, or scale the columns of X."
+
+
+def _newton_is_cheap(solution: Solution) -> bool:
+    """Whether another method has trained on few columns, and the loss is one for which every engine
+    has Newton's."""
+    few = solution.w.size <= DEFAULT_TUNING.max_hessian_columns
+    return few and is_smooth(solution.loss) and not isinstance(solution.method, Newton)
