@@ -17,7 +17,9 @@ import pytest
 
 import batchsvm
 from batchsvm import compiled
+from batchsvm.core.solution import Status
 from batchsvm.losses import LOSSES
+from batchsvm.losses.elementary import exp, log
 from batchsvm.losses.smoothing import Smoothed
 from helpers import toy
 
@@ -292,3 +294,49 @@ def test_a_loss_from_outside_the_package_works_and_is_not_cached(method):
 
     for kernel in (sdca_fixed_beta, sdca_aggressive, pegasos):
         assert not any("LeastSquares" in str(signature) for signature in kernel._cached.signatures)
+
+
+class OwnLogistic(NamedTuple):
+    """The logistic loss, written outside the package."""
+
+    newton_steps: int = 8
+
+    task = "classification"
+    smooth = True
+    corners = False
+    lower = 0.0
+    upper = 1.0
+    lipschitz = 1.0
+
+    def value(self, a):
+        return log(1.0 + exp(-np.abs(a))) + np.maximum(-a, 0.0)
+
+    def subgradient(self, a):
+        small = exp(-np.abs(a))
+        return -np.maximum(1.0 * (a <= 0.0), small) / (1.0 + small)
+
+    def second_derivative(self, a):
+        small = exp(-np.abs(a))
+        return small / (1.0 + small) ** 2
+
+    def conjugate(self, alpha):
+        rest = (1.0 - alpha) * log(1.0 - alpha + 1.0 * (alpha >= 1.0))
+        return alpha * log(alpha + 1.0 * (alpha <= 0.0)) + rest
+
+    def dual_step(self, alpha, a, q):
+        u = -a + 0.0 * alpha
+        for _ in range(self.newton_steps):
+            share = 1.0 / (1.0 + exp(-u))
+            u = u - (u + a + q * (share - alpha)) / (1.0 + q * share * (1.0 - share))
+        return 1.0 / (1.0 + exp(-u))
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+@pytest.mark.parametrize("method", ["auto", "newton"])
+def test_a_loss_from_outside_may_call_exp_and_log(method, engine):
+    X, y = toy("logistic", 200)
+    options = {"lam": 0.01, "tol": 1e-9, "method": method, "engine": engine, "random_state": 0}
+    own = batchsvm.fit(X, y, OwnLogistic(), **options)
+    ours = batchsvm.fit(X, y, "logistic", **options)
+    assert own.status is ours.status is Status.CONVERGED
+    assert own.certificate.primal == pytest.approx(ours.certificate.primal, rel=1e-8)

@@ -15,6 +15,7 @@ import batchsvm
 from batchsvm.core import loop
 from batchsvm.core.certificate import Certificate
 from batchsvm.core.solution import Status
+from batchsvm.core.tuning import DEFAULT_TUNING
 from batchsvm.engines.cpu.steppers import SerialSteps
 from batchsvm.engines.trainer import HostTrainer
 from batchsvm.losses import LOSSES
@@ -145,12 +146,18 @@ def test_a_fit_that_falls_short_warns_with_its_gap_and_what_to_try():
 
 def test_newtons_method_is_named_where_columns_are_few_and_the_loss_is_smooth():
     options = {"lam": 1e-6, "method": "aggressive", "batch_size": 1, "max_epochs": 1}
-    few = 'use method="newton" or a larger lam, or scale the columns'
+    few = 'use method="newton" with batch_size="auto", use a larger lam, or scale the columns'
     many = r"1\), use a larger lam, or scale the columns"
-    wide = np.hstack([X, np.zeros((len(X), 3000))])
-    for rows, loss, advice in ((X, "logistic", few), (X, "hinge", many), (wide, "logistic", many)):
+    most = DEFAULT_TUNING.max_hessian_columns
+    wide, wider = (np.hstack([X, np.zeros((len(X), p - X.shape[1]))]) for p in (most, most + 1))
+    for rows, loss, advice in (
+        (X, "logistic", few), (wide, "logistic", few), (wider, "logistic", many),
+        (X, "hinge", many),
+    ):  # fmt: skip
         with pytest.warns(ConvergenceWarning, match=advice):
             batchsvm.fit(rows, Y, loss, **options)
+    with pytest.warns(ConvergenceWarning, match=many):
+        batchsvm.fit(X, Y, "logistic", 1e-6, method="newton", max_epochs=1)
 
 
 def test_a_fit_that_converges_is_silent(capfd):

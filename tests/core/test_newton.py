@@ -176,7 +176,7 @@ def test_other_options_are_refused(cancer):
 # The Newton equation.
 
 
-@pytest.mark.parametrize("p", [1, 7, MAX_OWN_COLUMNS, MAX_OWN_COLUMNS + 1])
+@pytest.mark.parametrize("p", [1, 3, 4, 5, 7, 8, 13, MAX_OWN_COLUMNS, MAX_OWN_COLUMNS + 1])
 def test_the_newton_equation_is_solved(p):
     rng = np.random.default_rng(0)
     A = rng.normal(size=(p, p + 3)) * 10.0 ** rng.integers(-4, 4, size=(p, 1))
@@ -193,6 +193,13 @@ def test_an_indefinite_matrix_is_noticed(p):
     matrix[0, 1] = matrix[1, 0] = 2.0
     assert solve_positive(matrix.copy(), np.ones(p)) is None
     assert solve_positive(-np.eye(p), np.ones(p)) is None
+
+
+@pytest.mark.parametrize("place", range(1, 9))
+def test_an_indefinite_matrix_is_noticed_in_each_row(place):
+    matrix = np.eye(9)
+    matrix[place, place - 1] = matrix[place - 1, place] = 1.5
+    assert solve_positive(matrix, np.ones(9)) is None
 
 
 def test_conjugate_gradients_stop_at_their_goal():

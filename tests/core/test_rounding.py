@@ -10,6 +10,7 @@ from exact import EXACT, exact, phi, phi_conjugate, phi_slopes, random_loss
 from batchsvm.compiled import JIT_OPTIONS
 from batchsvm.core import rounding
 from batchsvm.core.vectors import column_norms, norm
+from batchsvm.engines.cpu.elementary import LARGEST_EXPONENT as LARGEST
 from batchsvm.engines.cpu.elementary import LEAST_EXPONENT
 from batchsvm.losses import LOSSES
 from batchsvm.losses.classification import log_of_one_plus
@@ -37,29 +38,41 @@ FUNCTIONS = {
 def test_exp_and_logarithms_are_within_three_units(name, compiled):
     function, truth, points = FUNCTIONS[name]
     found = function(points)
-    if compiled:  # as in kernels, where sums may be reordered
-        one = numba.njit(**JIT_OPTIONS)(lambda x: function(x))
-        found = np.array([one(x) for x in points])
+    if compiled:  # as in kernels, where sums may be reordered, and loops are vectorised
+
+        @numba.njit(**JIT_OPTIONS)
+        def all_of(x, out):
+            for k in range(x.size):
+                out[k] = function(x[k])
+
+        all_of(points, found)
     with EXACT.workprec(200):
         assert max(ulps(f, truth(exact(x))) for f, x in zip(found, points, strict=True)) <= 3.0
 
 
-def test_exp_and_log_in_kernels_at_the_ends():
+@pytest.mark.parametrize("times", [1, 64], ids=["one by one", "vectorised"])
+def test_exp_and_log_in_kernels_at_the_ends(times):
     @numba.njit(**JIT_OPTIONS)
     def both(x, out):
-        for k in range(x.size):  # vectorised
+        for k in range(x.size):
             out[0, k], out[1, k] = exp(x[k]), log(x[k])
 
     def found(*points):
-        out = np.empty((2, len(points)))
-        both(np.array(points), out)
-        return out
+        out = np.empty((2, len(points), times))
+        for point, there in zip(points, out.transpose(1, 0, 2), strict=True):
+            both(np.full(times, point), there)
+        np.testing.assert_array_equal(out, np.repeat(out[:, :, :1], times, axis=2))
+        return out[:, :, 0].tolist()
 
-    below = np.nextafter(LEAST_EXPONENT, -np.inf)
-    assert found(below, -1e4, -1e300, -np.inf)[0].tolist() == [0.0] * 4
-    assert found(0.0, -0.0)[0].tolist() == [1.0, 1.0]
-    assert found(1.0, np.inf)[1].tolist() == [0.0, np.inf]
+    inf, below = np.inf, np.nextafter(LEAST_EXPONENT, -np.inf)
+    assert found(below, -1e4, -1e300, -inf)[0] == [0.0] * 4
+    assert found(0.0, -0.0)[0] == [1.0, 1.0]
+    above = np.nextafter(LARGEST, inf)
+    assert found(above, 711.0, 720.0, 2200.0, 1e300, inf)[0] == [inf] * 6
+    assert found(1.0, inf, 0.0, -0.0)[1] == [0.0, inf, -inf, -inf]
+    assert np.isnan(found(-1e-320, -1.0, -1e300, -inf)[1]).all()
     assert np.isnan(found(np.nan)).all()
+    assert found(LARGEST)[0][0] == pytest.approx(np.exp(LARGEST), rel=1e-13)
 
 
 LARGEST_EXPONENT = 80.0  # of the slope of the logistic loss, which exp would take to 0

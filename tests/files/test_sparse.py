@@ -10,7 +10,11 @@ import scipy.sparse as sp
 
 import batchsvm
 from batchsvm import BatchSVC, BatchSVCCV, BatchSVR
-from batchsvm.engines.cpu.indices import indices_are_distinct, indices_increase
+from batchsvm.engines.cpu.indices import (
+    ROWS_PER_CHECK,
+    indices_are_distinct,
+    indices_increase,
+)
 from batchsvm.engines.cpu.rows import unsigned
 from batchsvm.files import DataFileError, read, write
 from batchsvm.files.sparse import BrokenMatrixError, check_sparse
@@ -225,6 +229,26 @@ def test_the_compiled_pass_reads_nothing_outside(kind):
         assert indices_are_distinct(*args, np.full(5, -1)) == distinct
         if not good and starts[1] < 0:  # a worker may begin anywhere
             assert not indices_increase(*args, 5, 1, 2)
+
+
+@pytest.mark.parametrize("lengths", [[3], [0, 2, 5]], ids=["even", "some empty"])
+def test_one_wrong_index_in_any_row_is_seen(lengths):
+    counts = np.resize(lengths, 3 * ROWS_PER_CHECK)
+    starts = np.append(0, np.cumsum(counts)).astype(np.int32)
+    rows = [np.sort(np.random.default_rng(i).permutation(9)[:k]) for i, k in enumerate(counts)]
+    indices = np.concatenate(rows).astype(np.int32)
+    arguments = unsigned(starts), 9
+    assert indices_increase(unsigned(indices), *arguments, 0, counts.size)
+    for first in (0, 1, ROWS_PER_CHECK):
+        for k in range(starts[first], indices.size):
+            for wrong in (9, -1, indices[k - 1]):  # the last one is fine where a row begins
+                changed = indices.copy()
+                changed[k] = wrong
+                begins = k in starts
+                is_last = k + 1 in starts
+                fits = begins and 0 <= wrong < 9 and (is_last or wrong < indices[k + 1])
+                found = indices_increase(unsigned(changed), *arguments, first, counts.size)
+                assert found == fits
 
 
 def saved(path, X):

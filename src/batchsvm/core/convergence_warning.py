@@ -110,12 +110,15 @@ def _advice(solution: Solution, max_epochs: float, go_on: str) -> str:
     if b > 1 and not isinstance(method, Newton):
         return f"{more}, or use a smaller batch_size."
     if _newton_is_cheap(solution):
-        return f'{more}, use method="newton" or a larger lam, or scale the columns of X.'
+        return (
+            f'{more}, use method="newton" with batch_size="auto", use a larger lam, or scale the'
+            " columns of X."
+        )
     return f"{more}, use a larger lam, or scale the columns of X."
 
 
 def _newton_is_cheap(solution: Solution) -> bool:
     """Whether another method has trained on few columns, and the loss is one for which every engine
     has Newton's."""
-    few = solution.w.size <= DEFAULT_TUNING.max_hessian_columns
+    few = Newton().forms_hessian(solution.w.size, DEFAULT_TUNING.max_hessian_columns)
     return few and is_smooth(solution.loss) and not isinstance(solution.method, Newton)

@@ -16,7 +16,7 @@ class Tuning:
     # Passes over all rows.
     min_parallel_nonzeros: int = 2**22  # a pass over fewer is nearly over when a thread begins
     min_worker_pass_nonzeros: int = 2**20  # in the part of a worker, or starting it takes longer
-    min_shared_pass_nonzeros: int = 2**20  # the same, where columns are few enough to be exchanged
+    min_shared_pass_nonzeros: int = 2**20  # of a pass that adds up few columns: of all its workers
     min_worker_rows: int = 2**19  # of work that takes a few numbers per row, and none of X
     max_exchanged_columns: int = 4096  # so few that each worker can have a vector of them
     entries_per_sum: int = 4  # or, for a combination of rows, so many entries for each number of it

@@ -85,11 +85,14 @@ class HostDataset(BaseDataset, ABC):
     def dual_at(self, problem: Problem, W: np.ndarray, step: np.ndarray | None = None) -> HostDual:
         found, loss = np.empty((self.n, problem.k), order="F"), problem.loss
         for k, bound in self.bound(problem):
-            weight, responses = bound.weights(0, self.n), bound.responses(_contiguous(W, k))
+            w, weight = _contiguous(W, k), bound.weights(0, self.n)
+            # The responses at the end of a whole step are known.  They are asked for first, since
+            # those of the last two points are kept.
+            end = None if step is None else bound.responses(w + step[:, k])
+            responses = bound.responses(w)
             slopes = loss.subgradient(responses)
-            if step is not None:  # at whose end responses are known, unless it was shortened
-                along = bound.responses(_contiguous(W + step, k)) - responses
-                slopes = slopes + loss.second_derivative(responses) * along
+            if end is not None:
+                slopes = slopes + loss.second_derivative(responses) * (end - responses)
             found[:, k] = relative(loss, -weight * slopes, weight) * weight
         return HostDual(found)
 

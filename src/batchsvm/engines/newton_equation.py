@@ -43,7 +43,7 @@ def cholesky_solve(matrix, x):
     """
     n = x.size
     for top in range(0, n, 4):
-        first = 0  # the column from where on each row is done by itself
+        first = 0  # from this column on, rows are computed one by one
         if top + 4 <= n:
             first = top
             for j in range(top):

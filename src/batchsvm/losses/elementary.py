@@ -10,10 +10,10 @@ import numpy as np
 
 
 def exp(x):
-    """e^x, for x up to 700."""
+    """e^x; in kernels 0 below -708, and infinite above 709."""
     return np.exp(x)
 
 
 def log(x):
-    """The natural logarithm of x above 0."""
+    """The natural logarithm."""
     return np.log(x)

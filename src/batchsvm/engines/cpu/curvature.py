@@ -15,17 +15,17 @@ ROWS_AT_ONCE = 8  # whose products are added together, so that the matrix is rea
 @Kernel
 def gradient_sums(dual, rows, start, w, responses, slopes, v):
     """Over a block of rows: fills the responses and c_i phi'(a_i) s_i, and returns
-    sum_i c_i phi(a_i); adds sum_i c_i phi'(a_i) s_i x_i to v, unless v is empty.
+    sum_i c_i phi(a_i); adds sum_i c_i phi'(a_i) s_i x_i to v, unless v is empty.  An empty w is 0.
 
-    The formulas of the loss have a loop of their own, from 0 on, which LLVM vectorises.
+    The formulas of the loss have a loop of their own over slices, which LLVM vectorises.
     """
-    losses, is_zero = 0.0, not np.any(w)  # w is 0 where training begins
+    losses = 0.0
     for begin in range(0, responses.size, CHUNK):
         first = start + begin
         a, found = responses[begin : begin + CHUNK], slopes[begin : begin + CHUNK]
         examples = dual.examples[first : first + CHUNK]
         for k in range(a.size):
-            product = 0.0 if is_zero else rows.dot_in_pass(first + k, w)
+            product = rows.dot_in_pass(first + k, w) if w.size > 0 else 0.0
             a[k] = dual.response(first + k, product)
         for k in range(a.size):
             weight = examples[k].signed_weight

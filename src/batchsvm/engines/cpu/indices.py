@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from batchsvm.compiled import Kernel, callable_in_kernels
-from batchsvm.engines.cpu.prefetch import ENTRIES_AHEAD, prefetch_lines
 
-ROWS_AT_ONCE = 64  # whose indices are compared in one loop
+ROWS_PER_CHECK = 64  # whose indices are compared in one loop
 
 
 @Kernel
@@ -23,8 +22,8 @@ def longest_row(starts):
 def indices_increase(indices, starts, columns, begin, end):
     """Whether, in rows from `begin` to `end`, starts grow, and indices increase strictly and
     are below `columns`."""
-    for first in range(begin, end, ROWS_AT_ONCE):
-        last = min(first + ROWS_AT_ONCE, end)
+    for first in range(begin, end, ROWS_PER_CHECK):
+        last = min(first + ROWS_PER_CHECK, end)
         if not _are_in_order(indices, starts, columns, first, last):
             return False
     return True
@@ -33,7 +32,7 @@ def indices_increase(indices, starts, columns, begin, end):
 def _are_in_order(indices, starts, columns, first, last):
     begin, end = np.int64(starts[first]), np.int64(starts[last])
     # Indices fall from a row to the next one; within a row they must not.
-    allowed = 0
+    allowed = np.int64(0)
     for i in range(first, last):
         start, stop = np.int64(starts[i]), np.int64(starts[i + 1])
         if start < 0 or start > stop or stop > indices.size:  # below 0: from 2^63 on, unsigned
@@ -42,9 +41,9 @@ def _are_in_order(indices, starts, columns, first, last):
             largest = np.int64(indices[stop - 1])
             if largest < 0 or largest >= columns:
                 return False
-            allowed += start > begin and indices[start] <= indices[start - 1]
-    prefetch_lines(indices, begin + ENTRIES_AHEAD, end + ENTRIES_AHEAD)
-    part, falls = indices[begin:end], 0
+            if start > begin:
+                allowed += indices[start] <= indices[start - 1]
+    part, falls = indices[begin:end], np.int64(0)
     for k in range(1, part.size):  # without a way out, so that it is vectorised
         falls += part[k] <= part[k - 1]
     return falls == allowed

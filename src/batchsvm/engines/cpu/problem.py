@@ -100,6 +100,7 @@ class CpuProblem(HostProblem):
 
     def gradient_sums(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         dual, responses, p = self.as_struct(), np.empty(self.n), self.d
+        at = w if w.any() else w[:0]  # w is 0 where training begins
         few = self.data.adds_up_vectors(p)  # each worker adds to its own vector
         slopes = np.empty(self.n)
 
@@ -107,7 +108,7 @@ class CpuProblem(HostProblem):
             v, losses = np.zeros(p if few else 0), 0.0
             for start, stop in self.data.blocks_for(worker):
                 here, out = responses[start:stop], slopes[start:stop]
-                losses += gradient_sums(dual, self.rows, start, w, here, out, v)
+                losses += gradient_sums(dual, self.rows, start, at, here, out, v)
             return losses, v
 
         found = self.data.pass_pool.run(own)
@@ -134,6 +135,8 @@ class CpuProblem(HostProblem):
             return total
 
         total = reduce(np.add, self.data.pass_pool.run(own))
+        if not self.rows.increasing:  # pairs of columns are on either side of the diagonal
+            total += np.triu(total, 1).T
         mirror_lower_half(total)
         return total
 

@@ -10,7 +10,8 @@ written once:
     add_norm2(i, c, v)     v += c x_i, and returns the change of ||v||^2
     flush(i, c, v, w)      on the support of x_i: w += c v, then v = 0
     add_absolute(i, c, v)  v += |c x_i|, and returns the sum of |c x_i|
-    add_outer(i, c, H)     of sparse rows: H += c x_i x_i', each pair of columns once
+    add_outer(i, c, H)     of sparse rows: H += c x_i x_i', each pair of columns once, and below the
+                           diagonal where indices increase
     norm2(i)               ||x_i||^2
     span(i)                where the entries of x_i start and end
     prefetch_ahead(order, k)       the rows of `order` after place k will be visited soon
