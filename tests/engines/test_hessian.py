@@ -1,5 +1,5 @@
-"""Hessians of more columns than a block of the matrix has, in every storage; the passes that dual
-points of Newton's method take."""
+"""Hessians of more columns than a block of the matrix has, in every storage; rows so long that
+Newton steps need all digits."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import batchsvm
 from batchsvm.core.problem import make_problem
+from batchsvm.core.solution import Status
 from batchsvm.engines import place_on
 from batchsvm.engines.cpu.curvature import BLOCK
-from batchsvm.engines.cpu.problem import CpuProblem
 from batchsvm.losses import Logistic
 from helpers import HOST_ENGINES, LAM
 
@@ -54,27 +55,11 @@ def test_it_is_that_of_numpy(engine, jobs, stored, bias):
     np.testing.assert_array_equal(found, found.T)
 
 
-def test_a_linearised_dual_point_takes_no_pass_after_a_whole_step(monkeypatch):
-    made, products = [], CpuProblem.products
-    monkeypatch.setattr(CpuProblem, "products", lambda self, w: made.append(w) or products(self, w))
-    X, y = sparse_rows()
-    w, step = np.random.default_rng(4).normal(size=(2, P, 1)) / 4
-    a, along = y * (X @ w[:, 0]), y * (X @ step[:, 0])
-    slopes = Logistic().subgradient(a) + Logistic().second_derivative(a) * along
-    expected = np.clip(-slopes, 0, 1)
-
-    def dual_point():
-        return data.dual_at(problem, w, step).fetch()[:, 0]
-
-    with place_on("cpu", X, 1) as data:
-        problem = make_problem(data.targets(y), Logistic(), LAM)
-        bound = data.bound_anew(problem)
-        for at in (w, w + step):
-            data.gradient_sums(problem, at)
-        np.testing.assert_allclose(dual_point(), expected, rtol=1e-9, atol=1e-14)
-        assert not made
-        data.gradient_sums(problem, w + step / 2)  # the step was too long
-        np.testing.assert_allclose(dual_point(), expected, rtol=1e-9, atol=1e-14)
-        assert len(made) == 1  # at w
-        bound.responses((w + step / 2)[:, 0])
-        assert len(made) == 1
+def test_one_long_row_far_from_its_target_is_solved():
+    """Where w is far, differences of responses have too few digits for a dual point."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1, 44)) * 10.0 ** rng.uniform(-8, 8, 44)
+    for target in (-300.0, 2.0, 1e3):
+        options = {"lam": 0.1, "tol": 1e-6, "method": "newton", "max_epochs": 200}
+        [found] = batchsvm.fit_many(X, [target], "huber", intercept="penalised", **options)
+        assert found.status is Status.CONVERGED

@@ -85,14 +85,13 @@ class HostDataset(BaseDataset, ABC):
     def dual_at(self, problem: Problem, W: np.ndarray, step: np.ndarray | None = None) -> HostDual:
         found, loss = np.empty((self.n, problem.k), order="F"), problem.loss
         for k, bound in self.bound(problem):
-            w, weight = _contiguous(W, k), bound.weights(0, self.n)
-            # The responses at the end of a whole step are known.  They are asked for first, since
-            # those of the last two points are kept.
-            end = None if step is None else bound.responses(w + step[:, k])
-            responses = bound.responses(w)
+            weight, responses = bound.weights(0, self.n), bound.responses(_contiguous(W, k))
             slopes = loss.subgradient(responses)
-            if end is not None:
-                slopes = slopes + loss.second_derivative(responses) * (end - responses)
+            if step is not None:
+                # Not the difference of responses, though those at the end may be known: for long
+                # rows and a small lam, its rounding errors are too large.
+                along = bound.signs(0, self.n) * bound.products(_contiguous(step, k))
+                slopes = slopes + loss.second_derivative(responses) * along
             found[:, k] = relative(loss, -weight * slopes, weight) * weight
         return HostDual(found)
 
